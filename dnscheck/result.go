@@ -1,0 +1,111 @@
+package dnscheck
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// Schema names the JSON form of a Result.
+const Schema = "whyslow/dns/1"
+
+// Result is what resolving one name (or address) costs on this host.
+type Result struct {
+	Schema  string       `json:"schema"`
+	Name    string       `json:"name"` // as given
+	Started time.Time    `json:"started"`
+	Elapsed millis.Value `json:"elapsed_ms"`
+	Config  ConfigView   `json:"config"` // the resolver configuration in force
+	// Stub is the resolution as a program on this host would have waited for it. Null for a literal address.
+	Stub *Stub `json:"stub"`
+	// Servers are the configured servers, each asked directly, a row per server, transport and type.
+	Servers []Server `json:"servers"`
+	// Cold are names that no cache can hold (a random label below the name's
+	// zone), asked through each server that answers: the authority's cost.
+	Cold []Server `json:"cold,omitempty"`
+	// Reverse are the PTR lookups of the addresses found and of this host's own address.
+	Reverse  []Reverse `json:"reverse,omitempty"`
+	Findings []Finding `json:"findings"`
+	Warnings []string  `json:"warnings,omitempty"`
+}
+
+// ConfigView is the part of resolv.conf that decides how long a lookup takes.
+type ConfigView struct {
+	File        string       `json:"file"`
+	Nameservers []string     `json:"nameservers"` // host:port
+	Search      []string     `json:"search,omitempty"`
+	Timeout     millis.Value `json:"timeout_ms"`
+	Attempts    int          `json:"attempts"`
+	Ndots       int          `json:"ndots"`
+	Options     []string     `json:"options,omitempty"`
+}
+
+// Stub is one resolution by the rules of a stub resolver, really performed.
+type Stub struct {
+	Model   string       `json:"model"` // "glibc"
+	Elapsed millis.Value `json:"elapsed_ms"`
+	Addrs   []netip.Addr `json:"addrs"`
+	CNAME   []string     `json:"cname,omitempty"` // the chain, in order
+	Steps   []Step       `json:"steps"`
+	// Rcode is the outcome: "NOERROR", "NXDOMAIN", "SERVFAIL", "timeout" …
+	Rcode string `json:"rcode"`
+}
+
+// Step is one query of a Stub, in the order a stub sends them.
+type Step struct {
+	Server  string       `json:"server"` // host:port
+	Name    string       `json:"name"`   // with any search suffix
+	Type    string       `json:"type"`
+	At      millis.Value `json:"at_ms"` // since the stub began
+	Elapsed millis.Value `json:"elapsed_ms"`
+	// Rcode is the answer's, or "timeout", "refused" (ICMP), "truncated",
+	// "malformed", "mismatch".
+	Rcode     string `json:"rcode"`
+	Transport string `json:"transport"` // "udp" or "tcp"
+	Answers   int    `json:"answers"`
+	TTL       *int   `json:"ttl"`     // the least TTL of the answer, s
+	Attempt   int    `json:"attempt"` // 1-based round over the servers
+}
+
+// Server is a direct measurement of one server, for one type and transport.
+type Server struct {
+	Addr      string `json:"addr"`
+	Transport string `json:"transport"`
+	Name      string `json:"query"` // the name asked
+	Type      string `json:"type"`
+	Sent      int    `json:"sent"`
+	Answered  int    `json:"answered"`
+	Rcode     string `json:"rcode"` // the commonest outcome, as in Step
+	// First is the time of the first query, which a cache may not have held;
+	// the others are over the rest, which it does.
+	First     millis.Value `json:"first_ms"`
+	Min       millis.Value `json:"min_ms"`
+	Median    millis.Value `json:"median_ms"`
+	Max       millis.Value `json:"max_ms"`
+	TTL       *int         `json:"ttl"`
+	Answers   int          `json:"answers"`
+	Truncated bool         `json:"truncated,omitempty"`
+}
+
+// Reverse is a PTR lookup.
+type Reverse struct {
+	Addr    netip.Addr   `json:"addr"`
+	Of      string       `json:"of"` // "server" or "client"
+	Names   []string     `json:"names"`
+	Rcode   string       `json:"rcode"`
+	Elapsed millis.Value `json:"elapsed_ms"`
+	// Confirmed says that a name resolves back to the address (FCrDNS); null if not checked.
+	Confirmed *bool `json:"confirmed"`
+}
+
+// Finding is one cause of slow or failing resolution, with its evidence.
+type Finding struct {
+	// Component is one of the dns components of the verdict contract.
+	Component string `json:"component"`
+	Where     string `json:"where"` // the guilty server, name or line
+	Text      string `json:"text"`  // one sentence
+	// Cost is what it added to the Stub's elapsed time; null if it added none
+	// this time or is not known.
+	Cost millis.Value `json:"cost_ms"`
+}

@@ -1,0 +1,3 @@
+module github.com/whyslow/whyslow
+
+go 1.26.0

@@ -1,0 +1,174 @@
+package httpcheck
+
+import (
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// Schema names the JSON form of a Result.
+const Schema = "whyslow/http/1"
+
+// Result is what fetching one URL costs, cold and warm.
+type Result struct {
+	Schema  string       `json:"schema"`
+	URL     string       `json:"url"` // credentials removed
+	Started time.Time    `json:"started"`
+	Elapsed millis.Value `json:"elapsed_ms"`
+	// Samples are in order of time. Warm samples follow the cold one whose
+	// connection they use.
+	Samples  []Sample  `json:"samples"`
+	Controls []Control `json:"controls,omitempty"`
+	Summary  Summary   `json:"summary"`
+	Body     Body      `json:"body"`
+	Requests int       `json:"requests"` // sent in all, controls included
+	// Failure is set if no sample succeeded; it is the commonest failure.
+	Failure  *Failure `json:"failure"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Sample is the URL fetched once, redirects followed.
+type Sample struct {
+	Cold bool `json:"cold"` // the last exchange opened its connection
+	// Connection numbers the connections of the run from 1; Request numbers
+	// the requests on that connection from 1.
+	Connection int        `json:"connection"`
+	Request    int        `json:"request"`
+	Exchanges  []Exchange `json:"exchanges"`
+	Failure    *Failure   `json:"failure"`
+}
+
+// Exchange is one request and its response.
+type Exchange struct {
+	URL      string `json:"url"`
+	Method   string `json:"method"`
+	Status   int    `json:"status"` // 0 if no response came
+	Protocol string `json:"protocol"`
+	Remote   string `json:"remote"` // address:port
+	Local    string `json:"local"`
+	Phases   Phases `json:"phases"`
+	// Network is the least the network needs for one round trip of this
+	// connection (tcpi_min_rtt); Server is wait minus that, null if unknown.
+	Network  millis.Value `json:"network_ms"`
+	Server   millis.Value `json:"server_ms"`
+	Bytes    int64        `json:"bytes"` // body bytes as received
+	Attempts []Attempt    `json:"attempts,omitempty"`
+	TLS      *TLS         `json:"tls,omitempty"`
+	TCP      *TCP         `json:"tcp"`       // at the end of the exchange; null where the platform has none
+	TCPStart *TCP         `json:"tcp_start"` // just after connect, or before the request on a warm connection
+	// Gaps describe the body's arrival.
+	Gaps         *Gaps    `json:"gaps,omitempty"`
+	ServerHeader string   `json:"server_header,omitempty"`
+	ServerTiming []Timing `json:"server_timing,omitempty"`
+	Location     string   `json:"location,omitempty"`
+	ContentType  string   `json:"content_type,omitempty"`
+	Failure      *Failure `json:"failure"`
+}
+
+// Phases of an exchange. A phase that did not happen or did not finish is null.
+type Phases struct {
+	Resolve millis.Value `json:"resolve_ms"`
+	Connect millis.Value `json:"connect_ms"`
+	TLS     millis.Value `json:"tls_ms"`
+	Send    millis.Value `json:"send_ms"`
+	Wait    millis.Value `json:"wait_ms"`    // request sent to first byte of the final response
+	Receive millis.Value `json:"receive_ms"` // first byte to last
+	Total   millis.Value `json:"total_ms"`
+}
+
+// Attempt is one address that was dialled.
+type Attempt struct {
+	Addr    string       `json:"addr"`
+	Elapsed millis.Value `json:"elapsed_ms"`
+	Error   string       `json:"error,omitempty"`
+	Won     bool         `json:"won"`
+}
+
+// TLS is what the handshake agreed on.
+type TLS struct {
+	Version    string    `json:"version"` // "TLS 1.3"
+	Cipher     string    `json:"cipher"`
+	Resumed    bool      `json:"resumed"`
+	NotAfter   time.Time `json:"not_after"`
+	Subject    string    `json:"subject"`
+	Issuer     string    `json:"issuer"`
+	ChainBytes int       `json:"chain_bytes"`
+	// RoundTrips is the number of network round trips the handshake needs.
+	RoundTrips int `json:"round_trips"`
+}
+
+// TCP is the part of the kernel's TCP_INFO that tells the suspects apart.
+type TCP struct {
+	RTT        millis.Value `json:"rtt_ms"`
+	MinRTT     millis.Value `json:"min_rtt_ms"`
+	RcvRTT     millis.Value `json:"rcv_rtt_ms"`
+	SndMSS     int          `json:"snd_mss"`
+	RcvMSS     int          `json:"rcv_mss"`
+	AdvMSS     int          `json:"adv_mss"`
+	PMTU       int          `json:"pmtu"`
+	Retrans    int          `json:"total_retrans"` // segments we sent again; on connect, SYNs lost
+	RTOs       int          `json:"total_rto"`     // retransmission timeouts; -1 unknown
+	OutOfOrder int          `json:"rcv_ooopack"`   // a flag of download loss or reordering, not a count
+	RcvSpace   int          `json:"rcv_space"`
+	BytesIn    int64        `json:"bytes_received"`
+}
+
+// Gaps tells how a body arrived. Pauses are spans without a byte longer than
+// max(10 ms, RTT/2).
+type Gaps struct {
+	Reads        int          `json:"reads"`
+	Pauses       int          `json:"pauses"`
+	LongestPause millis.Value `json:"longest_pause_ms"`
+	PausedTotal  millis.Value `json:"paused_ms"`
+}
+
+// Timing is one metric of a Server-Timing header.
+type Timing struct {
+	Name string       `json:"name"`
+	Dur  millis.Value `json:"dur_ms"`
+	Desc string       `json:"desc,omitempty"`
+}
+
+// Failure says how far an exchange came and why it ended there.
+type Failure struct {
+	// Phase is "resolve", "connect", "tls", "send", "wait", "receive" or
+	// "redirect".
+	Phase string `json:"phase"`
+	// Kind is one of "nxdomain", "dns", "refused", "unreachable", "timeout",
+	// "reset", "certificate", "tls", "closed", "protocol", "too-large",
+	// "redirect-loop", "canceled", "other".
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+// Control is a variation of the request that separates two suspects.
+type Control struct {
+	// Name is "static", "not-found", "options", "mss-clamp", "canary",
+	// "port", "ipv4", "ipv6".
+	Name     string   `json:"name"`
+	Why      string   `json:"why"` // what it is to decide, one clause
+	Exchange Exchange `json:"exchange"`
+	// Runs are further repetitions, if any.
+	Runs []Exchange `json:"runs,omitempty"`
+}
+
+// Summary are medians over the samples that succeeded.
+type Summary struct {
+	Cold         int          `json:"cold"` // how many
+	Warm         int          `json:"warm"`
+	ColdPhases   Phases       `json:"cold_phases"`
+	WarmPhases   Phases       `json:"warm_phases"`
+	MinRTT       millis.Value `json:"min_rtt_ms"`
+	ColdServer   millis.Value `json:"cold_server_ms"`   // first request of a connection
+	WarmServer   millis.Value `json:"warm_server_ms"`   // later requests
+	SecondServer millis.Value `json:"second_server_ms"` // the second request of each connection: where a lookup made while logging the first shows
+	Bytes        int64        `json:"bytes"`
+}
+
+// Body classifies the transfer.
+type Body struct {
+	// Class is "clean", "drip", "link-limited", "server-limited", "loss",
+	// "window-limited", "slow-reader", "undetermined", or "none" without a body.
+	Class string `json:"class"`
+	Text  string `json:"text,omitempty"`
+}

@@ -1,0 +1,51 @@
+package pmtu
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// Schema names the JSON form of a Result.
+const Schema = "whyslow/pmtu/1"
+
+// Result is a measured path MTU. Sizes are bytes, IP header included; null
+// means not measured or not known.
+type Result struct {
+	Schema       string       `json:"schema"`
+	Target       Target       `json:"target"`
+	Started      time.Time    `json:"started"`
+	Elapsed      millis.Value `json:"elapsed_ms"`
+	Method       string       `json:"method"`
+	MTU          *int         `json:"mtu"`           // the largest size that passed
+	InterfaceMTU *int         `json:"interface_mtu"` // of the first link
+	ClaimedMTU   *int         `json:"claimed_mtu"`   // what a router said, true or not
+	CachedMTU    *int         `json:"cached_mtu"`    // what the kernel had learned before
+	Signalled    bool         `json:"signalled"`     // a router said "too big" where the path narrows
+	BlackHole    bool         `json:"black_hole"`    // the path narrows and nobody says so
+	Limiter      *Limiter     `json:"limiter"`
+	Backward     Backward     `json:"backward"`
+	Packets      int          `json:"packets"`
+	Warnings     []string     `json:"warnings,omitempty"`
+}
+
+// Target is what was measured.
+type Target struct {
+	Name string     `json:"name"`
+	Addr netip.Addr `json:"addr"`
+}
+
+// Limiter is the hop whose next link is the narrow one: the last hop that a
+// packet of MTU+1 bytes reaches.
+type Limiter struct {
+	TTL  int        `json:"ttl"`
+	Addr netip.Addr `json:"addr"` // the zero Addr (JSON "") if the hop is silent
+}
+
+// Backward is the direction server to client, which only an HTTP experiment
+// with a clamped MSS can test.
+type Backward struct {
+	MTU       *int  `json:"mtu"`
+	BlackHole *bool `json:"black_hole"`
+}
