@@ -27,11 +27,14 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Sample is the URL fetched once, redirects followed.
+// Sample is the URL fetched once. A cold sample starts at the URL and follows
+// its redirects; so does the first warm one of a run. Later warm samples ask
+// for the final URL alone.
 type Sample struct {
-	Cold bool `json:"cold"` // the last exchange opened its connection
-	// Connection numbers the connections of the run from 1; Request numbers
-	// the requests on that connection from 1.
+	// Cold says that this sample opened the connection of its last exchange,
+	// though an earlier exchange of the sample may have been first on it.
+	Cold bool `json:"cold"`
+	// Connection and Request are those of the last exchange.
 	Connection int        `json:"connection"`
 	Request    int        `json:"request"`
 	Exchanges  []Exchange `json:"exchanges"`
@@ -40,22 +43,34 @@ type Sample struct {
 
 // Exchange is one request and its response.
 type Exchange struct {
-	URL      string `json:"url"`
-	Method   string `json:"method"`
-	Status   int    `json:"status"` // 0 if no response came
-	Protocol string `json:"protocol"`
-	Remote   string `json:"remote"` // address:port
-	Local    string `json:"local"`
-	Phases   Phases `json:"phases"`
+	URL    string `json:"url"`
+	Method string `json:"method"`
+	// Connection numbers the connections of the run from 1, Request the
+	// requests on that connection from 1; 0 if it never got that far.
+	Connection int `json:"connection"`
+	Request    int `json:"request"`
+	// At is when the exchange began, since the run began.
+	At       millis.Value `json:"at_ms"`
+	Status   int          `json:"status"` // 0 if no response came
+	Protocol string       `json:"protocol"`
+	Remote   string       `json:"remote"` // address:port
+	Local    string       `json:"local"`
+	Phases   Phases       `json:"phases"`
 	// Network is the least the network needs for one round trip of this
 	// connection (tcpi_min_rtt); Server is wait minus that, null if unknown.
-	Network  millis.Value `json:"network_ms"`
-	Server   millis.Value `json:"server_ms"`
-	Bytes    int64        `json:"bytes"` // body bytes as received
-	Attempts []Attempt    `json:"attempts,omitempty"`
-	TLS      *TLS         `json:"tls,omitempty"`
-	TCP      *TCP         `json:"tcp"`       // at the end of the exchange; null where the platform has none
-	TCPStart *TCP         `json:"tcp_start"` // just after connect, or before the request on a warm connection
+	Network millis.Value `json:"network_ms"`
+	Server  millis.Value `json:"server_ms"`
+	Bytes   int64        `json:"bytes"` // body bytes as received, never decoded
+	// Truncated is "size" or "time" if reading stopped at Options.MaxBody or
+	// Options.BodyTime; receive and total are then lower bounds. Empty means
+	// the body was read to its end.
+	Truncated string `json:"truncated,omitempty"`
+	// Interim counts the 1xx responses before the final one.
+	Interim  int       `json:"interim,omitempty"`
+	Attempts []Attempt `json:"attempts,omitempty"`
+	TLS      *TLS      `json:"tls,omitempty"`
+	TCP      *TCP      `json:"tcp"`       // at the end of the exchange; null where the platform has none
+	TCPStart *TCP      `json:"tcp_start"` // just after connect, or before the request on a warm connection
 	// Gaps describe the body's arrival.
 	Gaps         *Gaps    `json:"gaps,omitempty"`
 	ServerHeader string   `json:"server_header,omitempty"`
@@ -76,11 +91,13 @@ type Phases struct {
 	Total   millis.Value `json:"total_ms"`
 }
 
-// Attempt is one address that was dialled.
+// Attempt is one address that was dialled (RFC 8305).
 type Attempt struct {
 	Addr    string       `json:"addr"`
+	At      millis.Value `json:"at_ms"` // since the connect phase began
 	Elapsed millis.Value `json:"elapsed_ms"`
-	Error   string       `json:"error,omitempty"`
+	Error   string       `json:"error,omitempty"` // "superseded" for one that lost the race
+	Kind    string       `json:"kind,omitempty"`  // as Failure.Kind; empty if it won or lost the race
 	Won     bool         `json:"won"`
 }
 
@@ -119,6 +136,7 @@ type Gaps struct {
 	Reads        int          `json:"reads"`
 	Pauses       int          `json:"pauses"`
 	LongestPause millis.Value `json:"longest_pause_ms"`
+	LongestAt    millis.Value `json:"longest_at_ms"` // its begin, since the first byte
 	PausedTotal  millis.Value `json:"paused_ms"`
 }
 
@@ -139,6 +157,10 @@ type Failure struct {
 	// "redirect-loop", "canceled", "other".
 	Kind string `json:"kind"`
 	Text string `json:"text"`
+	// After is the time from the start of the exchange to the failure, InPhase
+	// the part of it spent in the phase that failed.
+	After   millis.Value `json:"after_ms"`
+	InPhase millis.Value `json:"in_phase_ms"`
 }
 
 // Control is a variation of the request that separates two suspects.
@@ -154,20 +176,56 @@ type Control struct {
 
 // Summary are medians over the samples that succeeded.
 type Summary struct {
-	Cold         int          `json:"cold"` // how many
-	Warm         int          `json:"warm"`
-	ColdPhases   Phases       `json:"cold_phases"`
-	WarmPhases   Phases       `json:"warm_phases"`
-	MinRTT       millis.Value `json:"min_rtt_ms"`
-	ColdServer   millis.Value `json:"cold_server_ms"`   // first request of a connection
-	WarmServer   millis.Value `json:"warm_server_ms"`   // later requests
-	SecondServer millis.Value `json:"second_server_ms"` // the second request of each connection: where a lookup made while logging the first shows
-	Bytes        int64        `json:"bytes"`
+	Cold int `json:"cold"` // how many
+	Warm int `json:"warm"`
+	// ColdPhases and WarmPhases add up the exchanges of each sample, so a
+	// redirect's time is in them; Steps has them apart. WarmPhases are over
+	// the samples that went to the final URL in one exchange, if there are any.
+	ColdPhases Phases       `json:"cold_phases"`
+	WarmPhases Phases       `json:"warm_phases"`
+	MinRTT     millis.Value `json:"min_rtt_ms"` // the least of all connections to the final address
+	// ColdServer, SecondServer and WarmServer are the server's part of the
+	// wait for the first request on a connection, the second, and the third
+	// and later (the second and later if no connection had three). A lookup
+	// once a connection shows as ColdServer above WarmServer; one made while
+	// the first request is logged, as SecondServer above both.
+	ColdServer   millis.Value `json:"cold_server_ms"`
+	WarmServer   millis.Value `json:"warm_server_ms"`
+	SecondServer millis.Value `json:"second_server_ms"`
+	// ByRequest has the same for each request number, the final URL and its
+	// redirects apart.
+	ByRequest []RequestStat `json:"by_request,omitempty"`
+	// Steps are the exchanges of the cold samples in order, one without
+	// redirects.
+	Steps []Step `json:"steps,omitempty"`
+	Bytes int64  `json:"bytes"` // of the final response
+}
+
+// RequestStat is the server's time for the n-th request of a connection.
+type RequestStat struct {
+	URL     string       `json:"url"`
+	Request int          `json:"request"` // from 1
+	Count   int          `json:"count"`
+	Wait    millis.Value `json:"wait_ms"`   // median
+	Server  millis.Value `json:"server_ms"` // median; null if unknown
+	Min     millis.Value `json:"server_min_ms"`
+	Max     millis.Value `json:"server_max_ms"`
+}
+
+// Step is one exchange of the way to the final URL, medians over the cold
+// samples that went this way.
+type Step struct {
+	URL     string       `json:"url"`
+	Status  int          `json:"status"`
+	Count   int          `json:"count"`
+	Phases  Phases       `json:"phases"`
+	Network millis.Value `json:"network_ms"`
+	Server  millis.Value `json:"server_ms"`
 }
 
 // Body classifies the transfer.
 type Body struct {
-	// Class is "clean", "drip", "link-limited", "server-limited", "loss",
+	// Class is the commonest over the samples: "clean", "drip", "link-limited", "server-limited", "loss",
 	// "window-limited", "slow-reader", "undetermined", or "none" without a body.
 	Class string `json:"class"`
 	Text  string `json:"text,omitempty"`
