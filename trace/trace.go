@@ -1,0 +1,87 @@
+// Package trace finds the routers on the way to a host and tells which of them
+// really cost time or packets.
+//
+// Opinions: every TTL is probed at once and only what is missing is asked
+// again, so a trace takes about one round trip to the destination; a router
+// that answers late is not a router that forwards late, so delay and loss are
+// read from what lies behind a hop (Segments, LossAt), never from the hop
+// alone; and loss is sampled by echoes to addresses, which no router's limit on
+// ICMP errors touches (Sample).
+//
+// Limits: one flow is traced, so of several parallel paths one is seen.
+package trace
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/netprobe"
+)
+
+// Options says what to trace and how. The zero value of every field but Dst is
+// useful.
+type Options struct {
+	// Network sends the probes. Nil means the host's.
+	Network netprobe.Network
+	// Dst is the address to trace.
+	Dst netip.Addr
+	// Name is the name the user gave for Dst, for the result only.
+	Name string
+	// Method is the probes' protocol. Auto (zero) begins with ICMP echo, adds
+	// UDP and then TCP while the destination does not answer, and keeps the
+	// first view that reaches it.
+	Method netprobe.Method
+	// Port is the destination port of UDP probes (zero: 33434) and TCP probes
+	// (zero: 443). With Auto it is the TCP port alone: that of the service.
+	Port uint16
+	// MaxHops is the largest TTL. Zero means 30; at most 64.
+	MaxHops int
+	// Queries is the number of probes a hop. Zero means 3; at most 10.
+	Queries int
+	// Wait is the longest wait for a destination that does not answer, over
+	// all methods. Zero means 1.2 s. Waits for hops follow from the round
+	// trips seen.
+	Wait time.Duration
+	// Interval is the least time between two probes to the same TTL. Zero
+	// means 100 ms.
+	Interval time.Duration
+	// Source, Interface and Unprivileged are as in netprobe.Config.
+	Source       netip.Addr
+	Interface    string
+	Unprivileged bool
+	// Names gives the name of an address, "" if it has none. It is called
+	// concurrently and must return when its context ends. Nil means no names.
+	Names func(ctx context.Context, addr netip.Addr) string
+	// NamesGrace is how long a finished trace waits for names. Zero means
+	// 300 ms.
+	NamesGrace time.Duration
+	// Budget bounds the whole trace. Zero means 5 s.
+	Budget time.Duration
+}
+
+// SampleOptions says how to sample loss and jitter. The zero value is useful.
+type SampleOptions struct {
+	// Network, Source, Interface and Unprivileged are as in Options.
+	Network      netprobe.Network
+	Source       netip.Addr
+	Interface    string
+	Unprivileged bool
+	// Count is the number of echoes an address. Zero means 100.
+	Count int
+	// Interval is the time between two echoes to one address. Zero means 10 ms.
+	Interval time.Duration
+	// Port is the TCP port tried when the destination answers no echo. Zero
+	// means the trace's, or else 443.
+	Port uint16
+	// TCPCount is the number of TCP connects then. Zero means 20.
+	TCPCount int
+	// TCPInterval is the time between two of them. Zero means 50 ms.
+	TCPInterval time.Duration
+	// DestinationOnly leaves the routers out.
+	DestinationOnly bool
+}
+
+// ErrNoDestination says that Options.Dst is not an address.
+var ErrNoDestination = errors.New("trace: no destination address")
