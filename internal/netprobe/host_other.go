@@ -1,0 +1,14 @@
+//go:build !linux
+
+package netprobe
+
+import (
+	"context"
+	"net/netip"
+)
+
+func openHost(ctx context.Context, dst netip.Addr, cfg Config) (Conn, error) {
+	return nil, ErrUnsupported
+}
+
+func hostCapabilities(ctx context.Context) []Capability { return nil }
