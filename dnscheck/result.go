@@ -24,10 +24,16 @@ type Result struct {
 	// Cold are names that no cache can hold (a random label below the name's
 	// zone), asked through each server that answers: the authority's cost.
 	Cold []Server `json:"cold,omitempty"`
+	// Controls are questions that a live resolver answers without asking
+	// anybody (id.server, RFC 4892), and TCP handshakes: how far the server
+	// is, and whether it lives at all.
+	Controls []Server `json:"controls,omitempty"`
 	// Reverse are the PTR lookups of the addresses found and of this host's own address.
 	Reverse  []Reverse `json:"reverse,omitempty"`
 	Findings []Finding `json:"findings"`
 	Warnings []string  `json:"warnings,omitempty"`
+	// Interrupted says that ctx ended before everything was measured.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // ConfigView is the part of resolv.conf that decides how long a lookup takes.
@@ -39,6 +45,12 @@ type ConfigView struct {
 	Attempts    int          `json:"attempts"`
 	Ndots       int          `json:"ndots"`
 	Options     []string     `json:"options,omitempty"`
+	// NameserverLines are the lines that named the nameservers, SearchLine and
+	// OptionsLine those of the last search (or domain) and options line; 0
+	// where the file has none and a default is in force.
+	NameserverLines []int `json:"nameserver_lines,omitempty"`
+	SearchLine      int   `json:"search_line,omitempty"`
+	OptionsLine     int   `json:"options_line,omitempty"`
 }
 
 // Stub is one resolution by the rules of a stub resolver, really performed.
@@ -48,9 +60,20 @@ type Stub struct {
 	Addrs   []netip.Addr `json:"addrs"`
 	CNAME   []string     `json:"cname,omitempty"` // the chain, in order
 	Steps   []Step       `json:"steps"`
-	// Rcode is the outcome: "NOERROR", "NXDOMAIN", "SERVFAIL", "timeout" …
+	// Rcode is the outcome: "NOERROR", "NODATA" (the name exists, without
+	// addresses), "NXDOMAIN", "SERVFAIL", "timeout", "interrupted" …
 	Rcode string `json:"rcode"`
+	// Source is "hosts" where the hosts file answered, "dns" otherwise.
+	Source string `json:"source"`
+	// Name is the fully qualified name that Addrs belong to, any search
+	// suffix included; empty if none was found.
+	Name string `json:"name,omitempty"`
+	// Notes are remarks on how this differs from what a program would see.
+	Notes []string `json:"notes,omitempty"`
 }
+
+// Found reports whether there is an address to go on with.
+func (s *Stub) Found() bool { return s != nil && len(s.Addrs) > 0 }
 
 // Step is one query of a Stub, in the order a stub sends them.
 type Step struct {
@@ -66,6 +89,15 @@ type Step struct {
 	Answers   int    `json:"answers"`
 	TTL       *int   `json:"ttl"`     // the least TTL of the answer, s
 	Attempt   int    `json:"attempt"` // 1-based round over the servers
+	// Round numbers the waits of the stub, from 0: steps of one round ran side
+	// by side, rounds one after the other, so the stub's time is the sum over
+	// rounds.
+	Round int `json:"round"`
+	// EDE is the extended error of the answer (RFC 8914), if any.
+	EDE string `json:"ede,omitempty"`
+	// RecursionAvailable and Authoritative are the answer's RA and AA bits.
+	RecursionAvailable bool `json:"ra,omitempty"`
+	Authoritative      bool `json:"aa,omitempty"`
 }
 
 // Server is a direct measurement of one server, for one type and transport.
@@ -86,6 +118,27 @@ type Server struct {
 	TTL       *int         `json:"ttl"`
 	Answers   int          `json:"answers"`
 	Truncated bool         `json:"truncated,omitempty"`
+	// Wait is how long an unanswered query was waited for: Sent − Answered
+	// times are censored at it and not in Min, Median, Max.
+	Wait millis.Value `json:"wait_ms"`
+	// Connect is the least TCP handshake time, also of refused handshakes,
+	// which measure the way just as well; null for UDP.
+	Connect millis.Value `json:"connect_ms,omitzero"`
+	// Rcodes counts the outcomes.
+	Rcodes map[string]int `json:"rcodes,omitempty"`
+	// EDE is an extended error that was seen (RFC 8914).
+	EDE string `json:"ede,omitempty"`
+	// EDNS and CD say that the queries carried an OPT record, or the CD bit.
+	EDNS bool `json:"edns,omitempty"`
+	CD   bool `json:"cd,omitempty"`
+	// Zone is the zone whose authority a cold question went to, as far as
+	// the answers tell.
+	Zone string `json:"zone,omitempty"`
+	// Wildcard says that a random name was answered with records.
+	Wildcard bool `json:"wildcard,omitempty"`
+	// Lame says that the server answered without recursion and without
+	// authority: a referral, or an empty answer with neither RA nor AA.
+	Lame bool `json:"lame,omitempty"`
 }
 
 // Reverse is a PTR lookup.
@@ -108,4 +161,9 @@ type Finding struct {
 	// Cost is what it added to the Stub's elapsed time; null if it added none
 	// this time or is not known.
 	Cost millis.Value `json:"cost_ms"`
+	// Line is the guilty line of resolv.conf; 0 if there is none.
+	Line int `json:"line,omitempty"`
+	// Confirmed says that the direct measurements agree with what the stub
+	// saw; false where only the stub saw it, once.
+	Confirmed bool `json:"confirmed"`
 }
