@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"crypto/x509"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// common holds the flags that every measuring command has.
+type common struct {
+	ipv4, ipv6 bool
+	resolvConf string
+	caCert     string
+	insecure   bool
+	iface      string
+	source     netip.Addr
+	maxTime    time.Duration
+	format     string
+	json       bool
+	outputs    []output
+	color      string
+	quiet      bool
+	verbose    bool
+
+	formats []string // those the command can write
+}
+
+// letters are the one-letter forms that only some commands give to a common
+// flag, because elsewhere a well-known tool uses the letter otherwise.
+type letters struct{ insecure, iface, source string }
+
+// Bounds of --max-time. Below a tenth of a second nothing comes back.
+const (
+	leastMaxTime = 100 * time.Millisecond
+	mostMaxTime  = time.Hour
+)
+
+// addTo registers the flags. The formats are those the command can write, its
+// default first.
+func (c *common) addTo(fs *pflag.FlagSet, short letters, formats ...string) {
+	c.formats, c.format, c.color = formats, formats[0], "auto"
+	add := pflag.NewFlagSet("common", pflag.ContinueOnError)
+	add.SortFlags = false
+	add.BoolVarP(&c.ipv4, "ipv4", "4", false, "use IPv4 only")
+	add.BoolVarP(&c.ipv6, "ipv6", "6", false, "use IPv6 only")
+	add.StringVar(&c.resolvConf, "resolv-conf", "", "read the resolver configuration from `FILE`")
+	add.StringVar(&c.caCert, "cacert", "", "trust the certificates in `FILE` (PEM) instead of the system's")
+	add.BoolVarP(&c.insecure, "insecure", short.insecure, false, "accept any certificate")
+	add.StringVarP(&c.iface, "interface", short.iface, "", "send through the network interface `NAME`")
+	add.VarP(addrValue{&c.source}, "source", short.source, "send from this local address")
+	add.Var(newDuration(&c.maxTime, leastMaxTime, mostMaxTime), "max-time", "end after this time and show what is known")
+	add.Var(enumValue{&c.format, formats}, "format", "how to write the result")
+	add.BoolVar(&c.json, "json", false, "short for --format json")
+	add.VarP(outputsValue{&c.outputs}, "output", "o", "write to FILE too; repeatable, the format follows the extension ("+extensions(formats)+"); mode 0600")
+	add.Var(enumValue{&c.color, []string{"auto", "always", "never"}}, "color", "colour the text; auto is only on a terminal without NO_COLOR")
+	add.BoolVar(&c.quiet, "quiet", false, "no progress and no warnings; with -o nothing on stdout either")
+	add.BoolVarP(&c.verbose, "verbose", "v", false, "show every sample")
+	add.VisitAll(func(f *pflag.Flag) {
+		f.Annotations = map[string][]string{groupCommon: {"true"}}
+		fs.AddFlag(f)
+	})
+}
+
+func extensions(formats []string) string {
+	var ext []string
+	for _, f := range formats {
+		switch f {
+		case formatText:
+			ext = append(ext, ".txt")
+		case formatJSON:
+			ext = append(ext, ".json")
+		case formatMarkdown:
+			ext = append(ext, ".md")
+		case formatHTML:
+			ext = append(ext, ".html")
+		}
+	}
+	return strings.Join(ext, " ")
+}
+
+// check validates the flags together, once they are all parsed.
+func (c *common) check() error {
+	if c.ipv4 && c.ipv6 {
+		return usagef("-4, --ipv4 and -6, --ipv6 exclude each other")
+	}
+	if c.json {
+		c.format = formatJSON
+	}
+	for _, o := range c.outputs {
+		if !slices.Contains(c.formats, o.format) {
+			return usagef("-o, --output: %q: this command writes %s only", o.path, extensions(c.formats))
+		}
+	}
+	if a := c.source; a.IsValid() && (c.ipv4 && a.Is6() || c.ipv6 && a.Is4()) {
+		return usagef("--source: %s is of the other address family", a)
+	}
+	if c.resolvConf != "" {
+		if f, err := os.Open(c.resolvConf); err != nil {
+			return usagef("--resolv-conf: %w", err)
+		} else {
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// family returns 4, 6, or 0 for either.
+func (c *common) family() int {
+	switch {
+	case c.ipv4:
+		return 4
+	case c.ipv6:
+		return 6
+	}
+	return 0
+}
+
+// maxPEM bounds what is read from --cacert. The bundle of a whole system is
+// about 200 kB.
+const maxPEM = 8 << 20
+
+// pool returns the certificates of --cacert, nil for the system's.
+func (c *common) pool() (*x509.CertPool, error) {
+	if c.caCert == "" {
+		return nil, nil
+	}
+	pem, err := readBounded(c.caCert, maxPEM)
+	if err != nil {
+		return nil, usagef("--cacert: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usagef("--cacert: %s holds no PEM certificate", c.caCert)
+	}
+	return pool, nil
+}
+
+// useColor decides on colours for what goes to stdout.
+func (c *common) useColor(env *Env) bool {
+	switch c.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	// https://no-color.org: any value but the empty one.
+	return env.OutTerminal && env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// The flag values. Each has its own type because a wrong value must be refused
+// before anything is measured, with a sentence that says what is right.
+
+// durationValue reads a duration as curl and traceroute do, in plain seconds
+// ("5", "0.25"), or with a unit ("250ms", "1m30s").
+type durationValue struct {
+	d        *time.Duration
+	min, max time.Duration
+}
+
+func newDuration(d *time.Duration, least, most time.Duration) *durationValue {
+	return &durationValue{d: d, min: least, max: most}
+}
+
+func (v *durationValue) String() string {
+	if v.d == nil || *v.d == 0 {
+		return ""
+	}
+	return v.d.String()
+}
+
+func (v *durationValue) Type() string { return "SECONDS" }
+
+func (v *durationValue) Set(s string) error {
+	d, err := parseDuration(s)
+	if err != nil {
+		return err
+	}
+	if d < v.min || d > v.max {
+		return fmt.Errorf("%q is outside %v to %v", s, v.min, v.max)
+	}
+	*v.d = d
+	return nil
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	if sec, err := strconv.ParseFloat(s, 64); err == nil {
+		if math.IsNaN(sec) || math.Abs(sec) > 1e9 {
+			return 0, fmt.Errorf("%q is no duration: give seconds (\"5\") or a unit (\"250ms\")", s)
+		}
+		return time.Duration(sec * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no duration: give seconds (\"5\") or a unit (\"250ms\")", s)
+	}
+	return d, nil
+}
+
+// addrValue reads an IP address.
+type addrValue struct{ a *netip.Addr }
+
+func (v addrValue) String() string {
+	if v.a == nil || !v.a.IsValid() {
+		return ""
+	}
+	return v.a.String()
+}
+
+func (v addrValue) Type() string { return "ADDR" }
+
+func (v addrValue) Set(s string) error {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return fmt.Errorf("%q is no IP address", s)
+	}
+	*v.a = a.Unmap()
+	return nil
+}
+
+// portValue reads a port number, 1 to 65535.
+type portValue struct{ p *uint16 }
+
+func (v portValue) String() string {
+	if v.p == nil || *v.p == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*v.p))
+}
+
+func (v portValue) Type() string { return "PORT" }
+
+func (v portValue) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is no port: give a number from 1 to 65535", s)
+	}
+	*v.p = uint16(n)
+	return nil
+}
+
+// countValue reads a whole number within bounds.
+type countValue struct {
+	n        *int
+	min, max int
+}
+
+func (v countValue) String() string {
+	if v.n == nil || *v.n == 0 {
+		return ""
+	}
+	return strconv.Itoa(*v.n)
+}
+
+func (v countValue) Type() string { return "N" }
+
+func (v countValue) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < v.min || n > v.max {
+		return fmt.Errorf("%q is not a number from %d to %d", s, v.min, v.max)
+	}
+	*v.n = n
+	return nil
+}
+
+// enumValue reads one of a few words.
+type enumValue struct {
+	s     *string
+	words []string
+}
+
+func (v enumValue) String() string {
+	if v.s == nil {
+		return ""
+	}
+	return *v.s
+}
+
+func (v enumValue) Type() string { return strings.Join(v.words, "|") }
+
+func (v enumValue) Set(s string) error {
+	if !slices.Contains(v.words, s) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(v.words, ", "))
+	}
+	*v.s = s
+	return nil
+}
+
+// header is one field of a request, as curl's -H takes it.
+type header struct{ name, value string }
+
+// headerValue reads "Name: value", repeatable.
+type headerValue struct{ h *[]header }
+
+func (v headerValue) String() string { return "" }
+
+func (v headerValue) Type() string { return "'NAME: VALUE'" }
+
+func (v headerValue) Set(s string) error {
+	name, value, ok := strings.Cut(s, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	switch {
+	case !ok:
+		return fmt.Errorf("%q has no colon: give 'Name: value'", s)
+	case !httpguts.ValidHeaderFieldName(name):
+		return fmt.Errorf("%q is no header name (RFC 9110, 5.1)", name)
+	case !httpguts.ValidHeaderFieldValue(value):
+		return fmt.Errorf("the value of %s holds a control character", name)
+	}
+	*v.h = append(*v.h, header{name, value})
+	return nil
+}
+
+// outputsValue reads the files of -o, repeatable; the format follows the
+// extension.
+type outputsValue struct{ files *[]output }
+
+// output is one file to write and its format.
+type output struct{ path, format string }
+
+func (v outputsValue) String() string { return "" }
+
+func (v outputsValue) Type() string { return "FILE" }
+
+func (v outputsValue) Set(s string) error {
+	format, ok := formatOf(s)
+	if !ok {
+		return fmt.Errorf("%q: no format has that extension: use .txt, .json, .md or .html", s)
+	}
+	// A measurement of a minute should not end at a directory that is not there.
+	if st, err := os.Stat(filepath.Dir(s)); err != nil {
+		return fmt.Errorf("%q cannot be written: %w", s, errors.Unwrap(err))
+	} else if !st.IsDir() {
+		return fmt.Errorf("%q cannot be written: %s is no directory", s, filepath.Dir(s))
+	}
+	*v.files = append(*v.files, output{path: s, format: format})
+	return nil
+}
+
+// The formats by the name that --format takes.
+const (
+	formatText     = "text"
+	formatJSON     = "json"
+	formatMarkdown = "markdown"
+	formatHTML     = "html"
+)
+
+// formatOf returns the format of a file by its extension.
+func formatOf(path string) (string, bool) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".txt", ".text":
+		return formatText, true
+	case ".json":
+		return formatJSON, true
+	case ".md", ".markdown":
+		return formatMarkdown, true
+	case ".html", ".htm":
+		return formatHTML, true
+	}
+	return "", false
+}
