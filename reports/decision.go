@@ -1,0 +1,228 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// suspect is a cause with its part of the excess.
+type suspect struct {
+	cause
+	part  time.Duration // Shapley share
+	saves time.Duration // if only this were healed
+}
+
+// decision turns weighed suspects into a verdict.
+type decision struct {
+	view        *view
+	load        load
+	suspects    []suspect // the largest part first
+	excess      time.Duration
+	unexplained time.Duration
+	typical     time.Duration
+}
+
+// The thresholds of a verdict. Below noticeable nobody would call a page slow;
+// a cause is pinned when it is large by itself and large among the causes.
+const (
+	noticeable = 50 * time.Millisecond
+	pinned     = 100 * time.Millisecond
+	// distance from which a healthy page feels slow only because it is far.
+	farAway = 90 * time.Millisecond
+)
+
+func (d *decision) verdict() Verdict {
+	out := Verdict{Typical: millis.Of(d.typical)}
+	out.Healthy = millis.Of(max(d.typical-d.excess, 0))
+	out.Slow = d.excess >= max(noticeable, d.typical/10)
+	d.fillBlame(&out)
+	switch {
+	case d.mystery():
+		d.inconclusive(&out)
+	case len(d.suspects) == 0 || d.suspects[0].part < max(pinned, d.typical/5):
+		d.healthy(&out)
+	default:
+		d.pin(&out)
+	}
+	d.ruleOut(&out)
+	return out
+}
+
+// mystery reports that most of the excess has no explanation.
+func (d *decision) mystery() bool {
+	return d.unexplained >= 150*time.Millisecond && d.unexplained > d.excess && d.unexplained > d.typical/4
+}
+
+func (d *decision) fillBlame(out *Verdict) {
+	if d.excess <= 0 {
+		return
+	}
+	for _, s := range d.suspects {
+		out.Blame = append(out.Blame, Blame{
+			Layer: s.layer, Component: s.component, Where: s.where,
+			MS: round3(float64(s.part) / float64(time.Millisecond)), Share: float64(s.part) / float64(d.excess),
+			SavesMS: round3(float64(s.saves) / float64(time.Millisecond)),
+		})
+	}
+}
+
+func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// pin blames the largest suspect. Its probability is that of its evidence,
+// lowered where a second one is nearly as large or much is unexplained.
+func (d *decision) pin(out *Verdict) {
+	top := d.suspects[0]
+	component := top.component
+	out.Layer, out.Component, out.Where = top.layer, &component, top.where
+	share := float64(top.part) / float64(d.excess)
+	out.Confidence = top.p * dominance(share) * d.explained()
+	if len(d.view.visits) > 0 && len(d.view.visits) < 3 && top.layer != DNS {
+		out.Confidence *= 0.85
+		out.Warnings = append(out.Warnings, fmt.Sprintf("only %d loads could be measured: n too small", len(d.view.visits)))
+	}
+	for _, s := range d.suspects {
+		out.Evidence = append(out.Evidence, s.evidence...)
+	}
+	out.Next = append(out.Next, top.next...)
+	sentence := fmt.Sprintf("%s (%s of %s).", upperFirst(top.phrase), ms(top.part), ms(d.typical))
+	if second := d.second(); second != nil {
+		out.Mixed = true
+		sentence += fmt.Sprintf(" Also, %s (%s).", second.phrase, ms(second.part))
+	}
+	out.Summary = sentence
+	out.Confidence = math.Round(out.Confidence*100) / 100
+}
+
+// second is the next suspect if it is large itself.
+func (d *decision) second() *suspect {
+	if len(d.suspects) < 2 {
+		return nil
+	}
+	s := &d.suspects[1]
+	if s.part < pinned || float64(s.part) < 0.25*float64(d.excess) {
+		return nil
+	}
+	return s
+}
+
+// dominance lowers the confidence where two causes compete for the first
+// place: at equal shares which one is larger is a coin's toss.
+func dominance(share float64) float64 {
+	switch {
+	case share >= 0.65:
+		return 1
+	case share <= 0.4:
+		return 0.7
+	}
+	return 0.7 + 0.3*(share-0.4)/0.25
+}
+
+// explained lowers the confidence by what the model leaves unexplained.
+func (d *decision) explained() float64 {
+	rest := float64(d.unexplained) / float64(max(d.typical, 1))
+	return 1 - 0.5*max(rest-0.15, 0)
+}
+
+// healthy is the verdict that nothing is wrong: either near and quick, or far
+// and as quick as the distance allows.
+func (d *decision) healthy(out *Verdict) {
+	v := d.view
+	component := "healthy"
+	out.Layer, out.Confidence = None, 0.93
+	out.Summary = fmt.Sprintf("Nothing is wrong: a load takes %s, as it should at %s of round trip.", ms(d.typical), ms(v.rtt))
+	if v.rttKnown && v.rtt >= farAway {
+		component = "distance"
+		rounds := d.load.rounds + d.load.redirectRounds
+		out.Summary = fmt.Sprintf("Nothing is wrong but the distance: %d round trips of %s make %s of %s.",
+			rounds, ms(v.rtt), ms(time.Duration(rounds)*v.rtt), ms(d.typical))
+		out.Next = append(out.Next, "only fewer round trips help: connection reuse, TLS 1.3, a server or cache nearer to the visitor")
+	}
+	out.Component, out.Where = &component, v.where()
+	d.doubtHealth(out)
+	if v.rttKnown {
+		out.Evidence = append(out.Evidence, fact("physics", "the load is made of round trips",
+			fmt.Sprintf("%d × %s", d.load.rounds+d.load.redirectRounds, ms(v.rtt)), "of "+ms(d.typical)))
+	}
+	for _, s := range d.suspects {
+		for _, e := range s.evidence {
+			e.Supports = false
+			out.Evidence = append(out.Evidence, e)
+		}
+	}
+}
+
+// doubtHealth lowers the confidence in health by what was not looked at or is
+// near a threshold.
+func (d *decision) doubtHealth(out *Verdict) {
+	v := d.view
+	if v.rttKnown && v.rtt > farAway*4/5 && v.rtt < farAway*6/5 {
+		out.Confidence = min(out.Confidence, 0.75) // which of the two healths
+	}
+	if len(v.visits) < 3 {
+		out.Confidence = min(out.Confidence, 0.6)
+		out.Warnings = append(out.Warnings, fmt.Sprintf("only %d loads could be measured: n too small", len(v.visits)))
+	}
+	if v.r.Trace == nil && v.rtt >= farAway {
+		out.Confidence = min(out.Confidence, 0.55)
+		out.Next = append(out.Next, "trace the path: whether the delay is spread over it or lies at one link")
+	}
+	if len(v.stalled) > 0 {
+		out.Confidence = min(out.Confidence, 0.5)
+	}
+	if seg, ok := v.longestSegment(); ok && out.Component != nil && *out.Component == "distance" &&
+		seg.Delay > plainLink*3/4 && seg.Delay > v.rtt/2 {
+		out.Confidence = min(out.Confidence, 0.6) // nearly a slow link
+		out.Evidence = append(out.Evidence, against("suffix-minimum", "one link holds much of the delay",
+			ms(seg.Delay)+" at "+segmentPlace(seg), "< "+ms(plainLink)))
+	}
+	if len(d.suspects) > 0 && d.suspects[0].part > pinned/2 {
+		out.Confidence = min(out.Confidence, 0.7)
+	}
+	if rest := float64(d.unexplained) / float64(max(d.typical, 1)); rest > 0.2 && d.unexplained > noticeable {
+		out.Confidence = min(out.Confidence, 0.65)
+	}
+}
+
+func (d *decision) inconclusive(out *Verdict) {
+	out.Layer, out.Slow = Inconclusive, true
+	out.Confidence = 0.5
+	out.Summary = fmt.Sprintf("The load takes %s, of which %s has no explanation yet.", ms(d.typical), ms(d.unexplained))
+	for _, s := range d.suspects {
+		out.Evidence = append(out.Evidence, s.evidence...)
+		out.Next = append(out.Next, s.next...)
+	}
+	out.Next = append(out.Next, "repeat with --budget deep: more loads separate what repeats from what comes and goes")
+}
+
+// ruleOut names the parties that were looked at and found in order.
+func (d *decision) ruleOut(out *Verdict) {
+	v := d.view
+	blamed := func(l Layer) bool {
+		return slices.ContainsFunc(d.suspects, func(s suspect) bool { return s.layer == l && s.part >= noticeable })
+	}
+	if v.r.DNS != nil && v.r.DNS.Stub != nil && !blamed(DNS) {
+		out.RuledOut = append(out.RuledOut, "dns: the lookup takes "+v.r.DNS.Stub.Elapsed.String())
+	}
+	if v.rttKnown && !blamed(Network) {
+		out.RuledOut = append(out.RuledOut, "network: "+v.networkAlibi())
+	}
+	if len(v.server[1]) > 0 && !blamed(Server) {
+		out.RuledOut = append(out.RuledOut, "server: it answers within "+ms(series(v.server[1]).typical())+" of a round trip")
+	}
+}
+
+func (v *view) networkAlibi() string {
+	parts := []string{"round trip " + ms(v.rtt)}
+	if d := v.destinationSample(); d != nil && d.Sent > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d probes lost", d.Sent-d.Received, d.Sent))
+	}
+	if p := v.r.PMTU; p != nil && p.MTU != nil {
+		parts = append(parts, fmt.Sprintf("path MTU %d", *p.MTU))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,120 @@
+package reports
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/stats"
+	"github.com/whyslow/whyslow/trace"
+)
+
+// minLoss is the share of lost probes below which a path is called clean: TCP
+// hides less than that without a pause that anyone would notice.
+const minLoss = 0.01
+
+// pathLoses reports whether probes to the destination are lost beyond chance.
+func (v *view) pathLoses() bool {
+	d := v.destinationSample()
+	if d == nil || d.Received == 0 || d.Sent < 20 {
+		return false
+	}
+	return d.Sent-d.Received >= 2 && d.Loss >= minLoss
+}
+
+// segmentsLost reports whether the page's own connections lost segments after
+// they were open, in either direction.
+func (v *view) segmentsLost() bool {
+	for _, one := range append(append([]visit(nil), v.visits...), v.stalled...) {
+		if one.retransmits > one.synLost || one.outOfOrder {
+			return true
+		}
+	}
+	return false
+}
+
+// lossCause charges the time that comes and goes to lost packets, if packets
+// are lost: what each phase takes on average beyond its least.
+func (v *view) lossCause() (cause, bool) {
+	path, tcp := v.pathLoses(), v.segmentsLost()
+	if !path && !tcp {
+		return cause{}, false
+	}
+	c := cause{layer: Network, component: "loss", where: v.lossPlace(), extra: v.chance(), p: 0.55,
+		phrase: "packets are lost on the way and have to be sent again"}
+	if path {
+		d := v.destinationSample()
+		lo, hi := stats.Wilson(d.Sent-d.Received, d.Sent, 1.96)
+		c.p = 0.85
+		c.phrase = fmt.Sprintf("%.0f %% of the packets are lost on the way and have to be sent again", 100*d.Loss)
+		c.evidence = append(c.evidence, fact("R2", "probes to the destination itself go unanswered",
+			fmt.Sprintf("%d of %d lost (95 %%: %.1f to %.1f %%)", d.Sent-d.Received, d.Sent, 100*lo, 100*hi), "< 1 %"))
+		if d.Sent-d.Received >= 4 {
+			c.p = 0.92
+		}
+	}
+	e := fact("tcp-loss", "the page's own connections sent or received segments again", v.lossCount(), "none")
+	e.Supports = tcp
+	c.evidence = append(c.evidence, e)
+	if path && tcp {
+		c.p = min(c.p+0.04, 0.95)
+	}
+	if !path && v.destinationSample() != nil {
+		c.p = 0.5
+		c.next = append(c.next, "repeat with --budget deep: more probes show whether the path or only this port loses packets")
+	}
+	c.extra += v.lostLookups()
+	return c, c.extra > 0
+}
+
+// chance is what visits take on average beyond the least of each phase.
+func (v *view) chance() time.Duration {
+	var sum time.Duration
+	for _, of := range []func(visit) time.Duration{
+		func(one visit) time.Duration { return one.connect },
+		func(one visit) time.Duration { return one.tls },
+		func(one visit) time.Duration { return one.wait },
+		func(one visit) time.Duration { return one.receive },
+	} {
+		s := v.phase(of)
+		sum += s.mean() - s.structural()
+	}
+	return sum
+}
+
+// lostLookups is the time that lookups lost to a path that also loses the
+// page's packets: one cause, not two.
+func (v *view) lostLookups() time.Duration {
+	if v.r.DNS == nil || !v.pathLoses() {
+		return 0
+	}
+	var sum time.Duration
+	for _, f := range v.r.DNS.Findings {
+		if f.Component == "resolver-loss" {
+			sum += f.Cost.Duration()
+		}
+	}
+	return sum
+}
+
+func (v *view) lossCount() string {
+	resent, disordered := 0, 0
+	for _, one := range append(append([]visit(nil), v.visits...), v.stalled...) {
+		resent += one.retransmits
+		if one.outOfOrder {
+			disordered++
+		}
+	}
+	return fmt.Sprintf("%d segments sent again, %d of %d loads received out of order",
+		resent, disordered, len(v.visits)+len(v.stalled))
+}
+
+// lossPlace is the link that loses, if the samples of the hops tell.
+func (v *view) lossPlace() string {
+	if v.r.Trace == nil {
+		return "on the path"
+	}
+	if at := trace.LossAt(v.r.Trace); at.Found && at.Confidence >= 0.5 {
+		return linkPlace(at.FromTTL, at.ToTTL, at.To)
+	}
+	return "on the path"
+}

@@ -1,0 +1,134 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/stats"
+)
+
+// initialWindow is what a server may send before the first acknowledgement:
+// ten segments, RFC 6928.
+const initialWindow = 10 * 1448
+
+// receiveRounds is how many round trips the body needs after its first flight:
+// slow start doubles each flight, RFC 5681. A path whose window is open needs
+// fewer; this is the upper bound of healthy.
+func receiveRounds(bytes int64) int {
+	if bytes <= initialWindow {
+		return 0
+	}
+	return int(math.Ceil(math.Log2(float64(bytes)/initialWindow+1))) - 1
+}
+
+// slowBody is a transfer that takes longer than slow start explains, on every
+// visit. Who is to blame is told by how the bytes arrived.
+func (v *view) slowBody() (cause, bool) {
+	receive := v.phase(func(one visit) time.Duration { return one.receive })
+	rounds := receiveRounds(v.visits[0].bytes)
+	healthy := time.Duration(rounds)*v.rtt + 10*time.Millisecond
+	extra := receive.structural() - healthy
+	if v.pathLoses() {
+		// A lossy path lengthens transfers at random; its own suspect is
+		// charged for that. Only what the server's pauses show remains.
+		extra = min(extra, v.pauses())
+	}
+	if extra < minServerCost || v.r.HTTP == nil {
+		return cause{}, false
+	}
+	c := cause{layer: Server, component: "body", where: v.where(), extra: extra, p: 0.6}
+	v.classifyBody(&c, receive.typical(), healthy)
+	return c, true
+}
+
+// pauses is the least total of the pauses in the body over the visits.
+func (v *view) pauses() time.Duration {
+	return v.phase(func(one visit) time.Duration {
+		n := len(one.sample.Exchanges)
+		if n == 0 || one.sample.Exchanges[n-1].Gaps == nil {
+			return 0
+		}
+		return one.sample.Exchanges[n-1].Gaps.PausedTotal.Duration()
+	}).structural()
+}
+
+func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
+	body := v.r.HTTP.Body
+	observed := fmt.Sprintf("%s for %d bytes, arrival %s", ms(took), v.visits[0].bytes, body.Class)
+	c.evidence = []Evidence{fact("body-time", "the body takes longer than its round trips",
+		observed, "≤ "+ms(healthy)+" + 60 ms")}
+	if body.Text != "" {
+		c.evidence = append(c.evidence, fact("body-class", body.Text, body.Class, "clean"))
+	}
+	switch body.Class {
+	case "drip":
+		c.p, c.phrase = 0.93, fmt.Sprintf("the server sends the body in pieces, %s of pauses between them", ms(v.pauses()))
+	case "server-limited":
+		c.component, c.p = "rate-limit", 0.85
+		c.phrase = "the server holds the transfer to a fixed rate"
+	case "link-limited":
+		c.layer, c.component, c.p = Network, "bandwidth", 0.87
+		c.where = v.narrowPlace()
+		c.phrase = fmt.Sprintf("a link on the path carries no more than %s", v.rate(took))
+	case "loss":
+		c.layer, c.component, c.p = Network, "loss", 0.75
+		c.where = v.lossPlace()
+		c.phrase = "packets of the transfer are lost on the way"
+	case "window-limited", "slow-reader":
+		c.layer, c.component, c.p = Client, "receive-window", 0.7
+		c.where = v.r.Environment.Hostname
+		c.phrase = "this host takes the data too slowly"
+	default:
+		c.phrase = fmt.Sprintf("the body takes %s longer than it should, and how its bytes arrive does not say why", ms(c.extra))
+		c.next = append(c.next, "fetch a large static file of the same server: if it comes fast, the page's own generation is slow")
+	}
+}
+
+func (v *view) rate(took time.Duration) string {
+	if took <= 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f Mbit/s", float64(v.visits[0].bytes)*8/took.Seconds()/1e6)
+}
+
+// stallCause is the black hole towards the client: full-size packets of the
+// answer vanish, so the load stalls wherever the first of them belongs, and a
+// connection with a clamped MSS does not.
+func (v *view) stallCause() (cause, bool) {
+	clamp := v.findControl("mss-clamp")
+	if clamp == nil || clamp.Exchange.Failure != nil || clamp.Exchange.Status == 0 {
+		return cause{}, false
+	}
+	clamped := phaseSum(clamp.Exchange.Phases)
+	plain := v.plainTime()
+	extra := plain - clamped
+	if extra < 500*time.Millisecond || plain < 3*clamped {
+		return cause{}, false
+	}
+	c := cause{layer: Network, component: "mtu-blackhole", where: v.limiterPlace(), extra: extra, p: 0.96,
+		phrase: "full-size packets from the server vanish on the way, and nobody tells the server"}
+	c.evidence = []Evidence{fact("mss-clamp",
+		"the same request works at once when the server must send small segments",
+		fmt.Sprintf("%s clamped, %s without", ms(clamped), ms(plain)), "≤ a third")}
+	if p := v.r.PMTU; p != nil && p.BlackHole && p.MTU != nil {
+		c.p = 0.97
+		c.evidence = append(c.evidence, fact("pmtu-blackhole", "the path towards the server has a black hole as well",
+			fmt.Sprintf("%d bytes pass, more vanish unreported", *p.MTU), "signalled"))
+	}
+	c.next = []string{"on the server or its gateway: clamp the MSS (nft … tcp option maxseg size set rt mtu) or let ICMP type 3 code 4 pass; net.ipv4.tcp_mtu_probing=1 heals it in seconds"}
+	return c, true
+}
+
+// plainTime is how long visits without a clamp took, stalled ones at the time
+// they were given up.
+func (v *view) plainTime() time.Duration {
+	var all []time.Duration
+	for _, one := range append(append([]visit(nil), v.visits...), v.stalled...) {
+		all = append(all, one.total)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return stats.Median(all)
+}

@@ -1,0 +1,235 @@
+package reports
+
+import (
+	"time"
+
+	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/stats"
+)
+
+// view is a report as the judge reads it: the same facts, by question.
+type view struct {
+	r *Report
+	// rtt is the least TCP round trip seen, the yardstick of everything else.
+	rtt      time.Duration
+	rttKnown bool
+	visits   []visit // the cold samples that succeeded
+	stalled  []visit // cold samples that ended in a timeout
+	// server holds the server's own time (wait − least RTT) by the place of
+	// the load on its connection: 1 opened it, 2 is the next.
+	server map[int][]time.Duration
+	place  int // of the sample being read
+	// control is the server's time for something small and static, the
+	// fastest of what was tried.
+	control      time.Duration
+	controlKnown bool
+	controlName  string
+}
+
+// visit is one cold load: the page and its redirects over fresh connections.
+type visit struct {
+	resolve, connect, tls, send, wait, receive time.Duration
+	// total is the time of all exchanges, measured as a whole.
+	total    time.Duration
+	conns    int   // connections opened
+	tlsTrips int   // round trips its handshakes need
+	waits    int   // requests sent
+	bytes    int64 // of the last body
+	// hops is the time of all exchanges but the last.
+	redirects    int
+	redirectTime time.Duration
+	retransmits  int
+	synLost      int
+	outOfOrder   bool
+	sample       *httpcheck.Sample
+}
+
+// newView reads a report.
+func newView(r *Report) *view {
+	v := &view{r: r, server: map[int][]time.Duration{}}
+	if r.HTTP == nil {
+		return v
+	}
+	for i := range r.HTTP.Samples {
+		v.addSample(&r.HTTP.Samples[i])
+	}
+	for i := range r.HTTP.Controls {
+		v.addControl(&r.HTTP.Controls[i])
+	}
+	return v
+}
+
+func (v *view) addSample(s *httpcheck.Sample) {
+	for i := range s.Exchanges {
+		v.seeRTT(&s.Exchanges[i])
+	}
+	v.place++
+	if s.Cold {
+		v.place = 1
+		if visit := newVisit(s); s.Failure == nil {
+			v.visits = append(v.visits, visit)
+		} else if s.Failure.Kind == "timeout" {
+			v.stalled = append(v.stalled, visit)
+		}
+	}
+	if s.Failure == nil {
+		if d, ok := serverTime(s); ok {
+			v.server[v.place] = append(v.server[v.place], d)
+		}
+	}
+}
+
+// seeRTT lowers the yardstick by what one exchange shows. A connect time is a
+// round trip too, unless a SYN was sent again.
+func (v *view) seeRTT(e *httpcheck.Exchange) {
+	try := func(m millis.Value) {
+		if d, ok := m.Get(); ok && d > 0 && (!v.rttKnown || d < v.rtt) {
+			v.rtt, v.rttKnown = d, true
+		}
+	}
+	try(e.Network)
+	if e.TCP != nil {
+		try(e.TCP.MinRTT)
+	}
+	if e.TCPStart == nil || e.TCPStart.Retrans == 0 {
+		try(e.Phases.Connect)
+	}
+}
+
+// serverTime is the time the server spent on all exchanges of a sample.
+func serverTime(s *httpcheck.Sample) (time.Duration, bool) {
+	var sum time.Duration
+	for i := range s.Exchanges {
+		d, ok := s.Exchanges[i].Server.Get()
+		if !ok {
+			return 0, false
+		}
+		sum += d
+	}
+	return sum, len(s.Exchanges) > 0
+}
+
+func newVisit(s *httpcheck.Sample) visit {
+	v := visit{sample: s, redirects: max(len(s.Exchanges)-1, 0)}
+	for i := range s.Exchanges {
+		e := &s.Exchanges[i]
+		p := e.Phases
+		v.resolve += p.Resolve.Duration()
+		v.connect += p.Connect.Duration()
+		v.tls += p.TLS.Duration()
+		v.send += p.Send.Duration()
+		v.wait += p.Wait.Duration()
+		v.receive += p.Receive.Duration()
+		whole := phaseSum(p)
+		if t, ok := p.Total.Get(); ok {
+			whole = max(whole, t)
+		}
+		whole -= p.Resolve.Duration() // accounted for by the stub
+		v.total += whole
+		v.bytes = e.Bytes
+		v.waits++
+		if p.Connect.Known() {
+			v.conns++
+		}
+		if e.TLS != nil && p.TLS.Known() {
+			v.tlsTrips += max(e.TLS.RoundTrips, 1)
+		}
+		if i < len(s.Exchanges)-1 {
+			v.redirectTime += whole
+		}
+		v.addTCP(e)
+	}
+	return v
+}
+
+func phaseSum(p httpcheck.Phases) time.Duration {
+	return p.Resolve.Duration() + p.Connect.Duration() + p.TLS.Duration() +
+		p.Send.Duration() + p.Wait.Duration() + p.Receive.Duration()
+}
+
+func (v *visit) addTCP(e *httpcheck.Exchange) {
+	if e.TCPStart != nil && e.Phases.Connect.Known() {
+		v.synLost += e.TCPStart.Retrans
+	}
+	if e.TCP != nil {
+		v.retransmits += e.TCP.Retrans
+		v.outOfOrder = v.outOfOrder || e.TCP.OutOfOrder > 0
+	}
+}
+
+// addControl keeps the fastest small resource. A server's error is no
+// yardstick for its healthy work; a 404 is.
+func (v *view) addControl(c *httpcheck.Control) {
+	switch c.Name {
+	case "static", "not-found", "options":
+	default:
+		return
+	}
+	for _, e := range append([]httpcheck.Exchange{c.Exchange}, c.Runs...) {
+		d, ok := e.Server.Get()
+		if !ok || e.Failure != nil || e.Status == 0 || e.Status >= 500 {
+			continue
+		}
+		if !v.controlKnown || d < v.control {
+			v.control, v.controlKnown, v.controlName = d, true, c.Name
+		}
+	}
+}
+
+// findControl returns the control of a name, nil if it was not run.
+func (v *view) findControl(name string) *httpcheck.Control {
+	if v.r.HTTP == nil {
+		return nil
+	}
+	for i := range v.r.HTTP.Controls {
+		if v.r.HTTP.Controls[i].Name == name {
+			return &v.r.HTTP.Controls[i]
+		}
+	}
+	return nil
+}
+
+// series is one phase over the visits.
+type series []time.Duration
+
+// phase collects one phase of every visit.
+func (v *view) phase(of func(visit) time.Duration) series {
+	s := make(series, 0, len(v.visits))
+	for _, one := range v.visits {
+		s = append(s, of(one))
+	}
+	return s
+}
+
+// structural is what every visit pays: the least.
+func (s series) structural() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	least := s[0]
+	for _, d := range s {
+		least = min(least, d)
+	}
+	return least
+}
+
+// typical is the median.
+func (s series) typical() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return stats.Median([]time.Duration(s))
+}
+
+// mean is what chance costs on average.
+func (s series) mean() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	var sum time.Duration
+	for _, d := range s {
+		sum += d
+	}
+	return sum / time.Duration(len(s))
+}
