@@ -101,11 +101,7 @@ func (r *run) measure(ctx context.Context) {
 	if !r.openHTTP(found) {
 		return
 	}
-	path := &path{run: r, fallback: found.addrs[0], quiet: make(chan struct{})}
-	tasks.Go(func() { path.measure(ctx) })
-	r.samples(ctx)
-	close(path.quiet)
-	r.controls(ctx, path)
+	r.measureHTTP(ctx, found)
 }
 
 // addresses is the outcome of the lookup that the other instruments wait for.

@@ -1,0 +1,118 @@
+package diagnose
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/reports"
+)
+
+// controls runs the experiments that can change the verdict, one at a time:
+// they are timed too.
+func (r *run) controls(ctx context.Context) {
+	for _, name := range httpcheck.Choose(r.report.HTTP) {
+		r.control(ctx, name)
+	}
+	r.fold()
+	if pause := idlePause(r.judge()); pause > 0 {
+		r.say("http", "asking again over a connection that was left idle")
+		r.keepControl(r.http.Idle(ctx, pause))
+	}
+}
+
+func (r *run) control(ctx context.Context, name string) {
+	if ctx.Err() != nil {
+		return
+	}
+	r.say("http", "control: "+name)
+	switch name {
+	case "static":
+		r.keepControl(r.http.Static(ctx))
+	case "not-found":
+		r.keepControl(r.http.NotFound(ctx))
+	case "options":
+		r.keepControl(r.http.OptionsStar(ctx))
+	case "mss-clamp":
+		r.keepControl(r.http.MSSClamp(ctx))
+	case "canary":
+		r.keepControl(r.http.Canary(ctx))
+	}
+}
+
+func (r *run) keepControl(c httpcheck.Control, err error) {
+	if err != nil && c.Name == "" {
+		return // no budget left, or the platform has no such control
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.HTTP.Add(httpcheck.Event{Control: &c})
+}
+
+// maxIdle bounds how long a connection is left idle: servers close idle ones,
+// Apache after 5 s.
+const maxIdle = 4500 * time.Millisecond
+
+// idlePause is how long a fresh connection must be left idle to tell a late
+// accept from work that begins with the request; 0 if nothing asks for it.
+func idlePause(v reports.Verdict) time.Duration {
+	asked := slices.ContainsFunc(v.Evidence, func(e reports.Evidence) bool {
+		return e.Rule == "once-per-connection" || e.Rule == "tls-time"
+	})
+	if !asked {
+		return 0
+	}
+	var most float64
+	for _, b := range v.Blame {
+		if b.Layer == reports.Server {
+			most = max(most, b.MS)
+		}
+	}
+	pause := time.Duration(most*1.25)*time.Millisecond + 200*time.Millisecond
+	return min(pause, maxIdle)
+}
+
+// again takes a second round of samples where the first does not decide: what
+// comes and goes needs more loads to be told from what stays.
+func (r *run) again(ctx context.Context) {
+	if r.limits.more == 0 || !undecided(r.judge()) || ctx.Err() != nil {
+		return
+	}
+	r.say("http", "the first loads do not decide, fetching more")
+	ctx, cancel := context.WithTimeout(ctx, r.limits.again)
+	defer cancel()
+	for range r.limits.more {
+		s, err := r.http.Fetch(ctx)
+		if err != nil || ctx.Err() != nil {
+			break // a load cut short by our own bound is no observation
+		}
+		r.keepEvent(httpcheck.Event{Sample: &s})
+	}
+	r.fold()
+}
+
+// undecided reports whether more loads could change the verdict.
+func undecided(v reports.Verdict) bool {
+	if v.Failed {
+		return false
+	}
+	if v.Layer == reports.Inconclusive {
+		return true
+	}
+	return v.Layer == reports.Network && v.Component != nil && *v.Component == "loss" || v.Slow && v.Confidence < 0.8
+}
+
+// measureHTTP takes the samples and the controls, with the path measured
+// beside them where it does not disturb.
+func (r *run) measureHTTP(ctx context.Context, found addresses) {
+	var beside sync.WaitGroup
+	p := &path{run: r, fallback: found.addrs[0], quiet: make(chan struct{})}
+	beside.Go(func() { p.measure(ctx) })
+	r.samples(ctx)
+	close(p.quiet)
+	r.controls(ctx)
+	beside.Wait()
+	r.again(ctx)
+}
