@@ -101,6 +101,13 @@ says which of them makes the response slow, with the evidence.`,
 // commands lists the subcommands in the order help shows them.
 func commands() []func(*Env) *cobra.Command {
 	return []func(*Env) *cobra.Command{
+		newReport,
+		newTrace,
+		newPMTU,
+		newDNS,
+		newHTTP,
+		newShow,
+		newDoctor,
 		newVersion,
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"crypto/x509"
 	"net/netip"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,8 +24,6 @@ type common struct {
 	color      string
 	quiet      bool
 	verbose    bool
-
-	formats []string // those the command can write
 }
 
 // letters are the one-letter forms that only some commands give to a common
@@ -40,10 +36,8 @@ const (
 	mostMaxTime  = time.Hour
 )
 
-// addTo registers the flags. The formats are those the command can write, its
-// default first.
-func (c *common) addTo(fs *pflag.FlagSet, short letters, formats ...string) {
-	c.formats, c.format, c.color = formats, formats[0], "auto"
+// addTo registers the flags.
+func (c *common) addTo(fs *pflag.FlagSet, short letters) {
 	add := pflag.NewFlagSet("common", pflag.ContinueOnError)
 	add.SortFlags = false
 	add.BoolVarP(&c.ipv4, "ipv4", "4", false, "use IPv4 only")
@@ -54,33 +48,23 @@ func (c *common) addTo(fs *pflag.FlagSet, short letters, formats ...string) {
 	add.StringVarP(&c.iface, "interface", short.iface, "", "send through the network interface `NAME`")
 	add.VarP(addrValue{&c.source}, "source", short.source, "send from this local address")
 	add.Var(newDuration(&c.maxTime, leastMaxTime, mostMaxTime), "max-time", "end after this time and show what is known")
-	add.Var(enumValue{&c.format, formats}, "format", "how to write the result")
-	add.BoolVar(&c.json, "json", false, "short for --format json")
-	add.VarP(outputsValue{&c.outputs}, "output", "o", "write to FILE too; repeatable, the format follows the extension ("+extensions(formats)+"); mode 0600")
-	add.Var(enumValue{&c.color, []string{"auto", "always", "never"}}, "color", "colour the text; auto is only on a terminal without NO_COLOR")
-	add.BoolVar(&c.quiet, "quiet", false, "no progress and no warnings; with -o nothing on stdout either")
-	add.BoolVarP(&c.verbose, "verbose", "v", false, "show every sample")
+	c.addOutput(add)
 	add.VisitAll(func(f *pflag.Flag) {
 		f.Annotations = map[string][]string{groupCommon: {"true"}}
 		fs.AddFlag(f)
 	})
 }
 
-func extensions(formats []string) string {
-	var ext []string
-	for _, f := range formats {
-		switch f {
-		case formatText:
-			ext = append(ext, ".txt")
-		case formatJSON:
-			ext = append(ext, ".json")
-		case formatMarkdown:
-			ext = append(ext, ".md")
-		case formatHTML:
-			ext = append(ext, ".html")
-		}
-	}
-	return strings.Join(ext, " ")
+// addOutput registers the flags that say how to write a result, alone for a
+// command that measures nothing.
+func (c *common) addOutput(fs *pflag.FlagSet) {
+	c.format, c.color = formatText, "auto"
+	fs.Var(enumValue{&c.format, []string{formatText, formatJSON, formatMarkdown, formatHTML}}, "format", "how to write the result")
+	fs.BoolVar(&c.json, "json", false, "short for --format json")
+	fs.VarP(outputsValue{&c.outputs}, "output", "o", "write to FILE too, readable by you alone; repeatable; the format follows the extension: .txt, .json, .md, .html")
+	fs.Var(enumValue{&c.color, []string{"auto", "always", "never"}}, "color", "colour the text; auto is only on a terminal without NO_COLOR")
+	fs.BoolVar(&c.quiet, "quiet", false, "no progress and no warnings; with -o nothing on stdout either")
+	fs.BoolVarP(&c.verbose, "verbose", "v", false, "show every sample")
 }
 
 // check validates the flags together, once they are all parsed.
@@ -90,11 +74,6 @@ func (c *common) check() error {
 	}
 	if c.json {
 		c.format = formatJSON
-	}
-	for _, o := range c.outputs {
-		if !slices.Contains(c.formats, o.format) {
-			return usagef("-o, --output: %q: this command writes %s only", o.path, extensions(c.formats))
-		}
 	}
 	if a := c.source; a.IsValid() && (c.ipv4 && a.Is6() || c.ipv6 && a.Is4()) {
 		return usagef("--source: %s is of the other address family", a)

@@ -2,29 +2,26 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/whyslow/whyslow/reports/render"
 )
 
-// forms are the ways to write one result, by format.
-type forms map[string]func(io.Writer, render.Options) error
-
 // deliver writes a result to stdout and to every -o file.
-func (c *common) deliver(env *Env, fs forms) error {
+func deliver[T any](env *Env, c *common, forms render.Forms[T], v *T) error {
 	if !c.quiet || len(c.outputs) == 0 {
-		opt := render.Options{Width: env.Width, Verbose: c.verbose, Color: c.useColor(env)}
-		// In one piece: a result is not to be torn apart by progress or by
+		write, err := forms.ByName(c.format)
+		if err != nil {
+			return usagef("--format: %w", err)
+		}
+		opt := render.Options{Width: min(env.Width, maxWidth), Verbose: c.verbose, Color: c.useColor(env)}
+		// In one piece: a result is not to be torn apart by progress, or by
 		// an error half way.
 		var buf bytes.Buffer
-		if err := fs[c.format](&buf, opt); err != nil {
+		if err := write(&buf, v, opt); err != nil {
 			return failf("writing the result as %s: %w", c.format, err)
 		}
 		if _, err := env.Out.Write(buf.Bytes()); err != nil {
@@ -32,12 +29,16 @@ func (c *common) deliver(env *Env, fs forms) error {
 		}
 	}
 	for _, o := range c.outputs {
+		write, err := forms.ByName(o.format)
+		if err != nil {
+			return usagef("-o, --output: %w", err)
+		}
 		var buf bytes.Buffer
-		if err := fs[o.format](&buf, render.Options{Verbose: c.verbose}); err != nil {
+		if err := write(&buf, v, render.Options{Verbose: c.verbose}); err != nil {
 			return failf("writing %s: %w", o.path, err)
 		}
 		if err := writeFile(o.path, buf.Bytes()); err != nil {
-			return failf("writing %s: %w; the result is lost unless it was printed: use a directory you may write to", o.path, err)
+			return failf("writing %s: %w; choose a file in a directory you may write to", o.path, err)
 		}
 		if !c.quiet {
 			fmt.Fprintf(env.Err, "wrote %s\n", clean(o.path))
@@ -45,6 +46,10 @@ func (c *common) deliver(env *Env, fs forms) error {
 	}
 	return nil
 }
+
+// maxWidth bounds the width of text: a line of prose longer than this is hard
+// to read on any terminal.
+const maxWidth = 120
 
 // writeFile writes a file that only its owner may read, since a report tells
 // addresses and names of a private network. A regular file appears whole or
@@ -89,35 +94,5 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// writeJSON is the JSON form of one instrument's result.
-func writeJSON(v any) func(io.Writer, render.Options) error {
-	return func(w io.Writer, _ render.Options) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
-	}
-}
-
-// clean makes a text from outside harmless on a terminal: control characters,
-// escapes and invisible direction marks become visible, in one line.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == utf8.RuneError:
-			b.WriteString(`\ufffd`)
-		case !unprintable(r):
-			b.WriteRune(r)
-		case r <= 0xff:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+// clean makes a text that may quote strangers harmless on a terminal.
+func clean(s string) string { return render.Terminal(s, 0) }

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whyslow/whyslow/internal/diagnose"
+	"github.com/whyslow/whyslow/reports"
+	"github.com/whyslow/whyslow/reports/render"
+)
+
+type reportOptions struct {
+	common
+	budget  string
+	failOn  string
+	method  string
+	headers []header
+}
+
+func newReport(env *Env) *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use:   "report URL [FLAGS]",
+		Short: "Say why a URL is slow: measure everything, judge, write the report",
+		Long: `Measures DNS, the path and the HTTP exchange of a URL side by side, runs the
+control experiments that could change the verdict, and says which of network, DNS
+and server makes the response slow, where, with what confidence and on what
+evidence. A bare host means https, then http if port 443 refuses.`,
+		Example: `  whyslow report https://www.example.com/
+  whyslow report www.example.com -o incident.html -o incident.md -o incident.json
+  whyslow report www.example.com --budget quick --json
+  whyslow report www.example.com --fail-on critical --quiet     for cron and CI
+  whyslow report -k --resolv-conf staging.conf https://shop.example.com/`,
+		Args: oneArg("URL", "whyslow report https://www.example.com/"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runReport(cmd.Context(), env, &o, args[0])
+		},
+	}
+	fs := cmd.Flags()
+	o.budget = "normal"
+	fs.Var(enumValue{&o.budget, []string{"quick", "normal", "deep"}}, "budget",
+		"how much to ask: quick is 4 s and 25 requests, normal 10 s and 60, deep 60 s and 300")
+	fs.Var(enumValue{&o.failOn, []string{"warning", "critical", "inconclusive"}}, "fail-on",
+		"exit 1 if a fault makes the response slow, 2 if it costs a second or more, 3 if the verdict is open; "+
+			"the value is the least that counts, in this order")
+	fs.StringVarP(&o.method, "request", "X", "", "request `METHOD` (default GET)")
+	fs.VarP(headerValue{&o.headers}, "header", "H", "send this header; repeatable")
+	o.addTo(fs, letters{insecure: "k"})
+	return cmd
+}
+
+func runReport(ctx context.Context, env *Env, o *reportOptions, arg string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	t, err := parseTarget(arg)
+	if err != nil {
+		return err
+	}
+	opt, err := o.options(env, t)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env, &o.common)
+	defer p.done()
+	opt.Progress = func(e diagnose.Event) { p.set("%s: %s", e.Instrument, e.Text) }
+	rep, err := measure(ctx, &o.common, "diagnosing "+t.given, func(ctx context.Context) (*reports.Report, error) {
+		return diagnose.Run(ctx, opt)
+	})
+	p.done()
+	if err != nil {
+		return err
+	}
+	if err := deliver(env, &o.common, render.ReportForms(), rep); err != nil {
+		return err
+	}
+	if err := outcome(ctx, rep.Verdict.Failed); err != nil {
+		return err
+	}
+	return exit(o.failStatus(&rep.Verdict))
+}
+
+func (o *reportOptions) options(env *Env, t target) (diagnose.Options, error) {
+	h, err := httpRequest{method: o.method, headers: o.headers}.header()
+	if err != nil {
+		return diagnose.Options{}, err
+	}
+	pool, err := o.pool()
+	if err != nil {
+		return diagnose.Options{}, err
+	}
+	return diagnose.Options{
+		URL: t.given, Budget: budgets(o.budget), Family: o.family(), ResolvConf: o.resolvConf,
+		Method: o.method, Header: h, RootCAs: pool, Insecure: o.insecure,
+		Source: o.source, Interface: o.iface, MaxTime: o.maxTime,
+		Tool: reports.Tool{Name: "whyslow", Version: version(), Argv: redactArgv(env.Argv)},
+	}, nil
+}
+
+func budgets(name string) diagnose.Budget {
+	switch name {
+	case "quick":
+		return diagnose.Quick
+	case "deep":
+		return diagnose.Deep
+	}
+	return diagnose.Normal
+}
+
+// critical is the excess from which a fault counts as critical: about a second
+// is what a person waits without losing the thread (Nielsen 1993, 5.5).
+const critical = time.Second
+
+// severity grades a verdict in the order of Nagios: 0 fine, 1 warning,
+// 2 critical, 3 unknown.
+func severity(v *reports.Verdict) int {
+	if v.Layer == reports.Inconclusive {
+		return statusInconclusive
+	}
+	if v.Layer == reports.None || !v.Slow {
+		return statusOK
+	}
+	var excess float64
+	for _, b := range v.Blame {
+		excess += b.MS
+	}
+	if excess >= critical.Seconds()*1000 {
+		return statusCritical
+	}
+	return statusWarning
+}
+
+// failStatus is the exit status that --fail-on asks for.
+func (o *reportOptions) failStatus(v *reports.Verdict) int {
+	least := map[string]int{"": statusInconclusive + 1, "warning": statusWarning,
+		"critical": statusCritical, "inconclusive": statusInconclusive}[o.failOn]
+	if s := severity(v); s >= least {
+		return s
+	}
+	return statusOK
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whyslow/whyslow/internal/netprobe"
+	"github.com/whyslow/whyslow/pmtu"
+	"github.com/whyslow/whyslow/reports/render"
+	"github.com/whyslow/whyslow/trace"
+)
+
+type traceOptions struct {
+	common
+	method   method
+	port     uint16
+	maxHops  int
+	firstHop int
+	queries  int
+	wait     time.Duration
+	interval time.Duration
+	noNames  bool
+	noMTU    bool
+	samples  int
+}
+
+// method are the switches that choose a probe protocol.
+type method struct{ icmp, udp, tcp bool }
+
+func (m method) choose() (netprobe.Method, error) {
+	n, chosen := 0, netprobe.Auto
+	for _, c := range []struct {
+		on bool
+		m  netprobe.Method
+	}{{m.icmp, netprobe.ICMP}, {m.udp, netprobe.UDP}, {m.tcp, netprobe.TCP}} {
+		if c.on {
+			n, chosen = n+1, c.m
+		}
+	}
+	if n > 1 {
+		return 0, usagef("-I, -U and -T exclude each other")
+	}
+	return chosen, nil
+}
+
+func newTrace(env *Env) *cobra.Command {
+	var o traceOptions
+	cmd := &cobra.Command{
+		Use:   "trace HOST|URL [FLAGS]",
+		Short: "Show every hop to a host, and which one really delays",
+		Long: `Traces the path to a host with packets whose TTL runs out on the way: every hop,
+its latency, loss and MTU. All hops are asked at once, so a trace takes about one
+round trip to the destination. A router that only answers slowly is told apart
+from one that forwards slowly: what counts is what lies behind it.`,
+		Example: `  whyslow trace www.example.com            the best protocol this host permits
+  whyslow trace -T www.example.com         with TCP to port 443, as the browser goes
+  whyslow trace -T -p 8080 192.0.2.7       with TCP to another port
+  whyslow trace -n -q 10 www.example.com   no names, ten probes a hop
+  whyslow trace -6 www.example.com --json  over IPv6, for a script`,
+		Args: oneArg("host", "whyslow trace www.example.com"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTrace(cmd.Context(), env, &o, args[0])
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.method.icmp, "icmp", "I", false, "probe with ICMP echo")
+	fs.BoolVarP(&o.method.tcp, "tcp", "T", false, "probe with TCP SYN")
+	fs.BoolVarP(&o.method.udp, "udp", "U", false, "probe with UDP")
+	fs.VarP(portValue{&o.port}, "port", "p", "destination port of TCP probes (else the URL's, or 443) and UDP probes (else 33434)")
+	fs.VarP(countValue{&o.queries, 1, 10}, "queries", "q", "probes for each hop (default 3)")
+	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
+	fs.VarP(countValue{&o.firstHop, 1, 64}, "first", "f", "show hops from this TTL on (default 1)")
+	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for a silent destination (default 1.2)")
+	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Minute), "interval", "z", "time between two probes to one hop (default 100ms)")
+	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
+	o.samples = 100
+	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
+	fs.BoolVar(&o.noMTU, "no-mtu", false, "do not measure the path MTU")
+	o.addTo(fs, letters{iface: "i", source: "s"})
+	hideTLS(fs)
+	return cmd
+}
+
+func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	m, err := o.method.choose()
+	if err != nil {
+		return err
+	}
+	t, err := parseTarget(arg)
+	if err != nil {
+		return err
+	}
+	p := newProgress(env, &o.common)
+	defer p.done()
+	res, err := measure(ctx, &o.common, "tracing "+t.host, func(ctx context.Context) (*trace.Result, error) {
+		return o.trace(ctx, p, t, m)
+	})
+	p.done()
+	if err != nil {
+		return err
+	}
+	if o.firstHop > 1 {
+		res.Hops = slices.DeleteFunc(res.Hops, func(h trace.Hop) bool { return h.TTL < o.firstHop })
+	}
+	if err := deliver(env, &o.common, render.TraceForms(), res); err != nil {
+		return err
+	}
+	silent := !res.Reached && !slices.ContainsFunc(res.Hops, func(h trace.Hop) bool { return !h.Silent })
+	return outcome(ctx, silent)
+}
+
+// trace measures the path, then loss and the path MTU side by side: neither
+// disturbs the other, since echoes and "too big" are exempt from error limits.
+func (o *traceOptions) trace(ctx context.Context, p *progress, t target, m netprobe.Method) (*trace.Result, error) {
+	p.set("resolving %s", t.host)
+	dst, err := o.first(ctx, t.host)
+	if err != nil {
+		return nil, err
+	}
+	host := &netprobe.Host{}
+	opt := trace.Options{
+		Network: host, Dst: dst, Name: t.host, Method: m, Port: o.port,
+		MaxHops: o.maxHops, Queries: o.queries, Wait: o.wait, Interval: o.interval,
+		Source: o.source, Interface: o.iface,
+	}
+	if opt.Port == 0 && m != netprobe.UDP {
+		opt.Port = t.port
+	}
+	if !o.noNames {
+		if opt.Names, err = o.names(); err != nil {
+			return nil, err
+		}
+	}
+	p.set("tracing %s (%s)", t.host, dst)
+	res, err := trace.Run(ctx, opt)
+	if err != nil || ctx.Err() != nil {
+		return res, err
+	}
+	p.set("tracing %s (%s): %d hops; sampling loss and MTU", t.host, dst, len(res.Hops))
+	mtu := make(chan *pmtu.Result, 1)
+	go func() {
+		if o.noMTU {
+			mtu <- nil
+			return
+		}
+		po := pmtu.Options{Network: host, Dst: dst, Name: t.host, Source: o.source, Interface: o.iface}
+		if res.HopCount != nil {
+			po.HopCount = *res.HopCount
+		}
+		r, err := pmtu.Run(ctx, po)
+		if err != nil && ctx.Err() == nil {
+			r = nil // no path MTU is no reason to lose the trace
+		}
+		mtu <- r
+	}()
+	if o.samples > 0 {
+		err = trace.Sample(ctx, res, trace.SampleOptions{
+			Network: host, Count: o.samples, Port: opt.Port, Source: o.source, Interface: o.iface,
+		})
+	}
+	addMTU(res, <-mtu)
+	return res, err
+}
+
+// addMTU enters a measured path MTU into a trace: as a whole, and at the hops
+// for which it is proven, which are those behind the limiter.
+func addMTU(res *trace.Result, m *pmtu.Result) {
+	if m == nil || m.MTU == nil {
+		return
+	}
+	res.PMTU = m.MTU
+	for i := range res.Hops {
+		h := &res.Hops[i]
+		switch {
+		case m.Limiter == nil || h.TTL > m.Limiter.TTL:
+			h.MTU = m.MTU
+		case m.InterfaceMTU != nil && m.Limiter.TTL == 1:
+			// One link alone lies before the limiter: this host's own.
+			h.MTU = m.InterfaceMTU
+		}
+	}
+}
+
+// outcome is the error a command ends with once its result is written.
+func outcome(ctx context.Context, unmeasured bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return exit(statusInterrupted)
+	case unmeasured:
+		return exit(statusUnmeasured)
+	}
+	return nil
+}
