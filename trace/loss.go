@@ -1,6 +1,11 @@
 package trace
 
-import "net/netip"
+import (
+	"math"
+	"net/netip"
+
+	"github.com/whyslow/whyslow/internal/stats"
+)
 
 // Loss says where packets are lost. The zero Loss means that no loss of
 // forwarded packets was seen.
@@ -22,6 +27,172 @@ type Loss struct {
 	Limited []int
 }
 
+// The model of LossAt: what chance loses on a sound path, and how often an
+// address drops echoes to itself that it would have forwarded.
+const (
+	soundLoss    = 0.001
+	routerLimits = 0.05
+	hostLimits   = 0.01
+	certainLoss  = 0.9 // probability from which loss counts as found
+	leastSample  = 10  // echoes below which a sample says nothing
+)
+
+// sampledPoint is the direct sample of one address on the path.
+type sampledPoint struct {
+	ttl        int
+	addr       netip.Addr
+	sent, lost int
+	limits     float64
+}
+
+func (p sampledPoint) rate() float64 { return float64(p.lost) / float64(p.sent) }
+
 // LossAt finds the segment where packets are lost. Loss at a hop is real only
 // if every later answering hop and the destination lose too (R2).
-func LossAt(res *Result) Loss { return Loss{} }
+//
+// Each segment between sampled addresses is a hypothesis: addresses before it
+// lose nothing, all behind it lose the same share, and any address may lose
+// more because it limits its own answers. Confidence is the hypothesis' share
+// of the likelihood, integrated over the unknown rate.
+func LossAt(res *Result) Loss {
+	var l Loss
+	pts := lossPoints(res)
+	if d := res.Destination; d != nil && d.Sent > 0 {
+		l.Rate = float64(d.Sent-d.Received) / float64(d.Sent)
+		l.Low, l.High = stats.Wilson(d.Sent-d.Received, d.Sent, stats.Z95)
+	}
+	l.Limited = limited(res, pts)
+	if len(pts) == 0 || pts[len(pts)-1].limits != hostLimits {
+		return l // no sample of the destination: nothing to hold hops against
+	}
+	sound, at := lossLikelihoods(pts)
+	total, best := 0.0, 0
+	for i, v := range at {
+		total += v / float64(len(at))
+		if v > at[best] {
+			best = i
+		}
+	}
+	if total == 0 || total/(total+sound) < certainLoss {
+		return l
+	}
+	l.Found = true
+	l.Confidence = at[best] / float64(len(at)) / (total + sound)
+	l.ToTTL, l.To = pts[best].ttl, pts[best].addr
+	if best > 0 {
+		l.FromTTL, l.From = pts[best-1].ttl, pts[best-1].addr
+	}
+	return l
+}
+
+// lossPoints are the addresses with a usable direct sample, in the order of
+// the path, the destination last.
+func lossPoints(res *Result) []sampledPoint {
+	var pts []sampledPoint
+	add := func(ttl int, addr netip.Addr, s *Sampled, limits float64) {
+		if s != nil && s.Sent >= leastSample && s.Received > 0 {
+			pts = append(pts, sampledPoint{ttl, addr, s.Sent, s.Sent - s.Received, limits})
+		}
+	}
+	end := len(res.Hops) + 1
+	for _, h := range res.Hops {
+		if len(h.Replies) == 0 {
+			continue
+		}
+		if res.HopCount != nil && h.TTL == *res.HopCount {
+			end = h.TTL
+			continue
+		}
+		add(h.TTL, h.Replies[0].Addr, h.Direct, routerLimits)
+	}
+	add(end, res.Target.Addr, res.Destination, hostLimits)
+	return pts
+}
+
+// lossLikelihoods returns the likelihood of a sound path and of a loss on the
+// segment before each point, in one common scale.
+func lossLikelihoods(pts []sampledPoint) (sound float64, at []float64) {
+	const steps = 60
+	// Rates from 0.5 % to 95 %, equally likely in the logarithm.
+	rates := make([]float64, steps)
+	for i := range rates {
+		rates[i] = 0.005 * math.Pow(190, float64(i)/(steps-1))
+	}
+	ok := make([]float64, len(pts))      // probability of the sample if nothing is lost before the point
+	lossy := make([][]float64, len(pts)) // and if rates[r] is
+	for j, p := range pts {
+		own := p.limits / float64(p.sent+1) // limits of its own: any number as likely as any other
+		ok[j] = (1-p.limits)*binomial(p.lost, p.sent, soundLoss) + own
+		lossy[j] = make([]float64, steps)
+		more := 0.0
+		for r := steps - 1; r >= 0; r-- {
+			b := binomial(p.lost, p.sent, rates[r])
+			more += b
+			lossy[j][r] = (1-p.limits)*b + p.limits*more/float64(steps-r)
+		}
+	}
+	sound = 1
+	for _, v := range ok {
+		sound *= v
+	}
+	at = make([]float64, len(pts))
+	for i := range pts {
+		for r := range rates {
+			l := 1.0
+			for j := range pts {
+				if j < i {
+					l *= ok[j]
+				} else {
+					l *= lossy[j][r]
+				}
+			}
+			at[i] += l / steps
+		}
+	}
+	return sound, at
+}
+
+// binomial is the probability of k in n at rate p.
+func binomial(k, n int, p float64) float64 {
+	lg := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
+	return math.Exp(lg(n) - lg(k) - lg(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+}
+
+// limited returns the TTLs of hops that lose more answers than what lies
+// behind them loses packets.
+func limited(res *Result, pts []sampledPoint) []int {
+	var ttls []int
+	for _, h := range res.Hops {
+		if h.Silent || res.HopCount != nil && h.TTL == *res.HopCount {
+			continue
+		}
+		least, n := 1.0, 0 // the least loss behind the hop, and its sample
+		for _, p := range pts {
+			if p.ttl > h.TTL && (n == 0 || p.rate() < least) {
+				least, n = p.rate(), p.sent
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		_, high := stats.Wilson(int(math.Round(least*float64(n))), n, stats.Z95)
+		if exceeds(h.Sent-h.Received, h.Sent, least, high) ||
+			h.Direct != nil && h.Direct.Received > 0 && exceeds(h.Direct.Sent-h.Direct.Received, h.Direct.Sent, least, high) {
+			ttls = append(ttls, h.TTL)
+		}
+	}
+	return ttls
+}
+
+// exceeds reports whether lost of sent is more than a loss of rate, at most
+// high, explains.
+func exceeds(lost, sent int, rate, high float64) bool {
+	if sent == 0 || lost == 0 || float64(lost)/float64(sent) <= high {
+		return false
+	}
+	tail := 1.0
+	for k := 0; k < lost; k++ {
+		tail -= binomial(k, sent, max(rate, soundLoss))
+	}
+	return tail < 0.05
+}

@@ -1,8 +1,329 @@
 package trace
 
-// Segments splits a path at its answering hops and says what each part adds
-// (R1, R5, R6).
-func Segments(res *Result) []Segment { return nil }
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
 
-// Read applies the rules R1 to R10 to a path.
-func Read(res *Result) []Sentence { return nil }
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// Read applies the rules R1 to R10 (docs/reading.md) to a path. It is a pure
+// function of the result; each sentence names the rule it rests on.
+func Read(res *Result) []Sentence {
+	out := []Sentence{}
+	if len(res.Hops) == 0 {
+		return out
+	}
+	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
+	for _, rule := range []func() []Sentence{
+		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
+	} {
+		out = append(out, rule()...)
+	}
+	return out
+}
+
+// reader holds what several rules need.
+type reader struct {
+	res      *Result
+	segments []Segment
+	loss     Loss
+}
+
+func say(rule, format string, args ...any) Sentence {
+	return Sentence{Rule: rule, Text: fmt.Sprintf(format, args...)}
+}
+
+// steps is R1: the largest real step, and the hops that only answer slowly.
+func (r *reader) steps() []Sentence {
+	var out []Sentence
+	total, largest := time.Duration(0), -1
+	for i, s := range r.segments {
+		total += s.Delay
+		if s.Real && (largest < 0 || s.Delay > r.segments[largest].Delay) {
+			largest = i
+		}
+	}
+	if largest >= 0 {
+		s := r.segments[largest]
+		out = append(out, say("R1", "the largest step is %v on %s: %.0f %% of the %v to the end of the path",
+			millis.Of(s.Delay), between(s.FromTTL, s.ToTTL, s.To), 100*float64(s.Delay)/float64(total), millis.Of(total)))
+	}
+	for _, s := range r.slowAnswers() {
+		out = append(out, say("R1", "%s answers after %v, but hops behind it answer after %v: it is slow to answer, not to forward, and delays nothing",
+			hopName(s.hop.TTL, s.addr), s.own, s.behind))
+	}
+	return out
+}
+
+// slowAnswer is a hop that answers later than one behind it.
+type slowAnswer struct {
+	point
+	own, behind millis.Value
+}
+
+// slowAnswers are the hops whose least answer is later than a later hop's by
+// more than noise.
+func (r *reader) slowAnswers() []slowAnswer {
+	pts := points(r.res)
+	mins := make([]millis.Value, len(pts))
+	for i, p := range pts {
+		mins[i] = p.min
+	}
+	var slow []slowAnswer
+	for i, least := range suffixMin(mins) {
+		if own := mins[i].Duration(); own-least > max(leastStep, least/5) {
+			slow = append(slow, slowAnswer{pts[i], mins[i], millis.Of(least)})
+		}
+	}
+	return slow
+}
+
+// lost is R2: loss is real only if everything behind it loses too.
+func (r *reader) lost() []Sentence {
+	var out []Sentence
+	if l := r.loss; l.Found {
+		out = append(out, say("R2", "packets are lost on %s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)",
+			between(l.FromTTL, l.ToTTL, l.To), percent(l.Rate), percent(l.Low), percent(l.High)))
+	}
+	d := r.res.Destination
+	for _, h := range r.hopsOf(r.loss.Limited) {
+		if r.limitsErrors(h) {
+			continue // R3 knows more
+		}
+		what := "what lies behind it loses less"
+		if d != nil && d.Sent == d.Received {
+			what = fmt.Sprintf("the destination answered all of %d probes", d.Sent)
+		}
+		out = append(out, say("R2", "%s leaves %s of the probes unanswered, but %s: it limits its answers and loses nothing it forwards",
+			hopName(h.TTL, h.Replies[0].Addr), percent(worstLoss(h)), what))
+	}
+	return out
+}
+
+// limits is R3: errors are limited where echoes to the same address are not.
+func (r *reader) limits() []Sentence {
+	var out []Sentence
+	for _, h := range r.hopsOf(r.loss.Limited) {
+		if r.limitsErrors(h) {
+			out = append(out, say("R3", "%s sent errors for %d of %d expired probes but answered %d of %d echoes: a limit on ICMP errors, not loss",
+				hopName(h.TTL, h.Replies[0].Addr), h.Received, h.Sent, h.Direct.Received, h.Direct.Sent))
+		}
+	}
+	return out
+}
+
+func (r *reader) limitsErrors(h Hop) bool { return h.Direct != nil && h.Direct.Loss < h.Loss }
+
+func worstLoss(h Hop) float64 {
+	if h.Direct != nil {
+		return max(h.Loss, h.Direct.Loss)
+	}
+	return h.Loss
+}
+
+func (r *reader) hopsOf(ttls []int) []Hop {
+	var hops []Hop
+	for _, h := range r.res.Hops {
+		if slices.Contains(ttls, h.TTL) {
+			hops = append(hops, h)
+		}
+	}
+	return hops
+}
+
+// silent is R4: hops that nobody answered, and paths without an end.
+func (r *reader) silent() []Sentence {
+	var out []Sentence
+	var ttls []string
+	last := 0
+	for _, h := range r.res.Hops {
+		if !h.Silent {
+			last = h.TTL
+		}
+	}
+	for _, h := range r.res.Hops {
+		if h.Silent && h.TTL < last {
+			ttls = append(ttls, fmt.Sprint(h.TTL))
+		}
+	}
+	if len(ttls) > 0 {
+		verb := "answers"
+		noun := "hop"
+		if len(ttls) > 1 {
+			verb, noun = "answer", "hops"
+		}
+		out = append(out, say("R4", "%s %s %s no probe, but what lies behind does: silent, not broken", noun, strings.Join(ttls, ", "), verb))
+	}
+	if r.res.Reached {
+		return out
+	}
+	if end := r.refusal(); end != nil {
+		return append(out, say("R4", "%s says %q: the path ends there", hopName(end.TTL, end.Replies[0].Addr), end.Replies[0].ICMP))
+	}
+	return append(out, r.noEnd(last))
+}
+
+// refusal is the hop that ended the path by saying so, nil if none did.
+func (r *reader) refusal() *Hop {
+	h := &r.res.Hops[len(r.res.Hops)-1]
+	if h.Silent || h.Replies[0].ICMP == "time exceeded" || strings.HasPrefix(h.Replies[0].ICMP, "icmp type") {
+		return nil
+	}
+	return h
+}
+
+// noEnd is the sentence about a destination that did not answer.
+func (r *reader) noEnd(last int) Sentence {
+	from := "nothing on the path answers"
+	if last > 0 {
+		from = fmt.Sprintf("nothing answers behind hop %d", last)
+	}
+	d := r.res.Destination
+	switch {
+	case d != nil && d.Received > 0 && d.Method == "tcp":
+		return say("R4", "%s to path probes, but the destination accepts TCP: filtered, not broken", from)
+	case d != nil && d.Received > 0:
+		return say("R4", "%s to path probes, but the destination answers echoes: filtered, not broken", from)
+	case d != nil && d.Method == "tcp", r.res.Method == "tcp":
+		return say("R4", "%s, not even TCP: a filter or a fault there, or a destination that is down", from)
+	}
+	return say("R4", "%s: test the destination by TCP on its real port before calling it blocked", from)
+}
+
+// wayBack is R5: a real step where the length of the way back changes.
+func (r *reader) wayBack() []Sentence {
+	var out []Sentence
+	for _, s := range r.segments {
+		if s.Real && s.ReturnSuspect {
+			out = append(out, say("R5", "from %s on the way back has another length than the way there: the %v may lie on the way back",
+				hopName(s.ToTTL, s.To), millis.Of(s.Delay)))
+		}
+	}
+	return out
+}
+
+// queueing is R6: the least shows distance, what typically comes on top shows
+// queues.
+func (r *reader) queueing() []Sentence {
+	d := r.res.Destination
+	if d == nil || d.Received < leastSample {
+		return nil
+	}
+	spread := d.Median.Duration() - d.Min.Duration()
+	if spread <= max(leastStep, d.Min.Duration()/5) {
+		return nil
+	}
+	out := []Sentence{say("R6", "the destination typically answers %v above its least round trip of %v: packets wait in a queue",
+		millis.Of(spread), d.Min)}
+	most := -1
+	for i, s := range r.segments {
+		if most < 0 || s.Typical-s.Delay > r.segments[most].Typical-r.segments[most].Delay {
+			most = i
+		}
+	}
+	if s := r.segments[most]; s.Typical-s.Delay > spread/2 {
+		out = append(out, say("R6", "most of the wait begins on %s and shows at every hop behind it", between(s.FromTTL, s.ToTTL, s.To)))
+	}
+	return out
+}
+
+// several is R7: more than one address at one TTL.
+func (r *reader) several() []Sentence {
+	var out []Sentence
+	for _, h := range r.res.Hops {
+		if len(h.Replies) < 2 {
+			continue
+		}
+		why := "the path changed during the trace, or packets of one flow take several paths"
+		if !r.res.FlowStable {
+			why = "the probes were several flows, and flows are spread over parallel paths (ECMP)"
+		}
+		out = append(out, say("R7", "%d routers answer at hop %d: %s; do not compare their times", len(h.Replies), h.TTL, why))
+	}
+	return out
+}
+
+// labels is R8: hops of one label-switched path answer from its end.
+func (r *reader) labels() []Sentence {
+	var out []Sentence
+	for i := 0; i < len(r.res.Hops); i++ {
+		first := i
+		for i < len(r.res.Hops) && len(r.res.Hops[i].Replies) > 0 && len(r.res.Hops[i].Replies[0].Labels) > 0 {
+			i++
+		}
+		if i-first >= 2 {
+			out = append(out, say("R8", "hops %d to %d are one MPLS path and answer from its end: read them as one segment",
+				r.res.Hops[first].TTL, r.res.Hops[i-1].TTL))
+		}
+	}
+	return out
+}
+
+// loop is R9: addresses that repeat up to the last hop.
+func (r *reader) loop() []Sentence {
+	if r.res.Reached {
+		return nil
+	}
+	var addrs []netip.Addr
+	for _, h := range r.res.Hops {
+		a := netip.Addr{}
+		if len(h.Replies) > 0 {
+			a = h.Replies[0].Addr
+		}
+		addrs = append(addrs, a)
+	}
+	for period := 2; period <= 8 && 2*period <= len(addrs); period++ {
+		n := 0 // length of the tail that repeats with the period
+		for i := len(addrs) - 1; i >= period && addrs[i].IsValid() && addrs[i] == addrs[i-period]; i-- {
+			n++
+		}
+		if n >= period && addrs[len(addrs)-1] != addrs[len(addrs)-2] {
+			first := len(addrs) - n - period
+			return []Sentence{say("R9", "a routing loop of %d routers: from hop %d on the same addresses repeat up to the last hop",
+				period, r.res.Hops[first].TTL)}
+		}
+	}
+	return nil
+}
+
+// cosmetic is R10: what single hops do does not matter if the destination is
+// fast and steady.
+func (r *reader) cosmetic() []Sentence {
+	d := r.res.Destination
+	if d == nil || d.Received < leastSample || d.Received < d.Sent || len(r.slowAnswers())+len(r.loss.Limited) == 0 {
+		return nil
+	}
+	if d.P95.Duration()-d.Min.Duration() > max(5*time.Millisecond, d.Min.Duration()/5) {
+		return nil
+	}
+	return []Sentence{say("R10", "the destination answered all of %d probes within %v to %v: the oddities of single hops do no harm, look at DNS and the server",
+		d.Sent, d.Min, d.P95)}
+}
+
+// hopName is how sentences call a hop.
+func hopName(ttl int, addr netip.Addr) string {
+	if !addr.IsValid() {
+		return fmt.Sprintf("hop %d", ttl)
+	}
+	return fmt.Sprintf("hop %d (%v)", ttl, addr)
+}
+
+// between is how sentences call a segment: by the hops at its ends.
+func between(from, to int, addr netip.Addr) string {
+	if from == 0 {
+		return fmt.Sprintf("the way from this host to %s", hopName(to, addr))
+	}
+	return fmt.Sprintf("the way from hop %d to %s", from, hopName(to, addr))
+}
+
+func percent(share float64) string {
+	if share > 0 && share < 0.095 {
+		return fmt.Sprintf("%.1f %%", 100*share)
+	}
+	return fmt.Sprintf("%.0f %%", math.Round(100*share))
+}

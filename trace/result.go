@@ -46,6 +46,9 @@ type Target struct {
 type Hop struct {
 	TTL    int  `json:"ttl"`
 	Silent bool `json:"silent"` // nobody answered at this TTL
+	// Sent and Received count the probes of this TTL and their answers.
+	Sent     int `json:"sent"`
+	Received int `json:"received"`
 	// MTU is the path MTU from the source up to and including this hop, bytes; null if not measured.
 	MTU     *int      `json:"mtu"`
 	Loss    float64   `json:"loss"` // share of probes without an answer, 0…1; 1 if silent
@@ -58,8 +61,10 @@ type Hop struct {
 
 // Replier is one address that answered at a hop.
 type Replier struct {
-	Addr     netip.Addr     `json:"addr"`
-	Name     string         `json:"name,omitempty"` // PTR, as it came: escape it when shown
+	Addr netip.Addr `json:"addr"`
+	Name string     `json:"name,omitempty"` // PTR, as it came: escape it when shown
+	// Sent is the hop's count if only one address answered there. Of several,
+	// nobody knows which one an unanswered probe met, and Sent is Received.
 	Sent     int            `json:"sent"`
 	Received int            `json:"received"`
 	Min      millis.Value   `json:"min_ms"`
@@ -71,6 +76,8 @@ type Replier struct {
 	// ICMP is the answer in words: "time exceeded", "echo reply", "port
 	// unreachable", "administratively prohibited", "syn-ack" …
 	ICMP string `json:"icmp"`
+	// Labels are the MPLS labels (RFC 4950) its errors carried.
+	Labels []int `json:"labels,omitempty"`
 }
 
 // Sampled is a run of direct probes to one address.
@@ -84,6 +91,10 @@ type Sampled struct {
 	Max      millis.Value `json:"max_ms"`
 	// Method is "icmp" or "tcp".
 	Method string `json:"method"`
+	// LossLow and LossHigh are the 95 % interval of the loss: 0 of 20 still
+	// allows 16 %.
+	LossLow  float64 `json:"loss_low"`
+	LossHigh float64 `json:"loss_high"`
 }
 
 // Sentence is one conclusion about the path in plain language and the rule

@@ -2,13 +2,39 @@ package trace
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/netprobe"
+)
+
+// The waits that no option names.
+const (
+	// settle is added to 1.5 round trips when waiting for an answer that may
+	// be lost: the host's and the router's own delays.
+	settle = 20 * time.Millisecond
+	// unknownPatience is the wait before anybody has answered, and the least
+	// wait for a destination behind the last hop that answered: the link to
+	// it may be longer than all before.
+	unknownPatience = 200 * time.Millisecond
+	// slowRouter is how much later than the slowest answer a hop that has not
+	// answered at all is still waited for: control planes are slow.
+	slowRouter = 150 * time.Millisecond
+	// limitedAfter is when a destination that answers by ICMP errors is asked
+	// once more: Linux gives each asker one error a second.
+	limitedAfter = time.Second
+	// window is how many TTLs beyond the last answer UDP and TCP probes may be
+	// ahead. A UDP destination answers six probes and then one a second, so
+	// with this window and two more waves none is left unanswered.
+	window = 4
 )
 
 // Run traces the path and returns what it found. When ctx ends it returns what
-// is known so far together with ctx's error.
+// is known so far together with ctx's error. The Result is never nil.
 func Run(ctx context.Context, opt Options) (*Result, error) {
-	var f Fold
+	f := Fold{target: Target{Name: opt.Name, Addr: opt.Dst.Unmap()}}
 	var failed error
 	for ev, err := range Events(ctx, opt) {
 		if err != nil {
@@ -24,28 +50,167 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // element; the events before it still fold into a valid Result.
 func Events(ctx context.Context, opt Options) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if !opt.Dst.IsValid() {
-			yield(Event{}, ErrNoDestination)
+		if err := opt.normalise(); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, opt.Budget)
+		defer cancel()
+		e := &engine{opt: opt, yield: yield, cancel: cancel, arrivals: make(chan arrival, 256)}
+		e.names = newLookups(opt.Names)
+		err := e.run(bounded)
+		e.close()
+		switch {
+		case e.left:
+		case ctx.Err() != nil:
+			yield(Event{}, ctx.Err())
+		case errors.Is(err, context.DeadlineExceeded):
+			// Our own bound, not the caller's: the result is just shorter.
+			yield(Event{Kind: Warned, At: time.Now(),
+				Text: fmt.Sprintf("trace stopped after %v, unfinished", opt.Budget)}, nil)
+		case err != nil:
+			yield(Event{}, err)
 		}
 	}
 }
 
-// Sample asks the destination of res, and each router that answered, by direct
-// echoes, which limits on ICMP errors do not touch. It fills res.Destination
-// and Hop.Direct and reads the result again. A destination that answers no
-// echo is asked by TCP connects. When ctx ends it fills in what is known and
-// returns ctx's error.
-func Sample(ctx context.Context, res *Result, opt SampleOptions) error { return ctx.Err() }
+// normalise checks the options and replaces zero values by what they mean.
+func (o *Options) normalise() error {
+	o.Dst = o.Dst.Unmap()
+	switch {
+	case !o.Dst.IsValid():
+		return ErrNoDestination
+	case o.Method > netprobe.TCP:
+		return fmt.Errorf("trace: unknown method %d", o.Method)
+	case o.MaxHops < 0 || o.Queries < 0 || o.Wait < 0 || o.Interval < 0 || o.NamesGrace < 0 || o.Budget < 0:
+		return errors.New("trace: negative option")
+	}
+	if o.Network == nil {
+		o.Network = &netprobe.Host{}
+	}
+	o.MaxHops = min(orDefault(o.MaxHops, 30), 64)
+	o.Queries = min(orDefault(o.Queries, 3), 10)
+	o.Wait = orDefault(o.Wait, 1200*time.Millisecond)
+	o.Interval = orDefault(o.Interval, 100*time.Millisecond)
+	o.NamesGrace = orDefault(o.NamesGrace, 300*time.Millisecond)
+	o.Budget = orDefault(o.Budget, 5*time.Second)
+	return nil
+}
 
-// Event is something that happened in a trace.
-type Event struct{}
+func orDefault[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
 
-// Fold makes a Result of events. The zero Fold is ready; Result may be called
-// at any time, for a live view.
-type Fold struct{}
+// methods are the protocols to try, in order.
+func (o *Options) methods() []netprobe.Method {
+	if o.Method != netprobe.Auto {
+		return []netprobe.Method{o.Method}
+	}
+	return []netprobe.Method{netprobe.ICMP, netprobe.UDP, netprobe.TCP}
+}
 
-// Add takes the next event.
-func (f *Fold) Add(Event) {}
+// config is the connection for one method.
+func (o *Options) config(m netprobe.Method) netprobe.Config {
+	c := netprobe.Config{Method: m, Port: o.Port, Source: o.Source, Interface: o.Interface, Unprivileged: o.Unprivileged}
+	switch {
+	case m == netprobe.ICMP:
+		c.Port = 0
+	case m == netprobe.UDP && (o.Port == 0 || o.Method == netprobe.Auto):
+		c.Port = 33434 // traceroute's first, where nobody listens
+	case m == netprobe.TCP && o.Port == 0:
+		c.Port = 443
+	}
+	return c
+}
 
-// Result returns the trace so far, its reading included.
-func (f *Fold) Result() *Result { return &Result{Schema: Schema} }
+// run is the whole trace: find the destination, ask the remaining times, wait
+// for names.
+func (e *engine) run(ctx context.Context) error {
+	e.start = time.Now()
+	if err := e.find(ctx); err != nil {
+		return err
+	}
+	if p := e.bestProber(); p != nil {
+		if err := e.waves(ctx, p); err != nil {
+			return err
+		}
+	}
+	e.emit(Event{Kind: End, At: time.Now()})
+	grace := time.Now().Add(e.opt.NamesGrace)
+	return e.collect(ctx, func() time.Time { return grace }, func() bool { return e.names.pending == 0 })
+}
+
+// find probes by one method after the other until the destination answers,
+// every method is exhausted, or Wait is over. Methods tried earlier stay open:
+// their late answers count.
+func (e *engine) find(ctx context.Context) error {
+	methods := e.opt.methods()
+	// The remaining waves go out inside Wait, so that a silent destination
+	// does not cost them on top.
+	wavesTime := time.Duration(e.opt.Queries-1) * e.opt.Interval
+	deadline := e.start.Add(max(e.opt.Wait-wavesTime, e.opt.Wait/4))
+	var failed error
+	for {
+		for len(methods) > 0 && e.newestSpent() {
+			p, err := e.open(ctx, methods[0])
+			methods = methods[1:]
+			if err == nil {
+				p.firstWave(e.knownHops())
+				continue
+			}
+			failed = err
+			if errors.Is(err, netprobe.ErrUnreachable) || ctx.Err() != nil {
+				methods = nil
+			}
+		}
+		if len(e.probers) == 0 {
+			return failed
+		}
+		if err := e.allDead(); err != nil && len(methods) == 0 {
+			return err
+		}
+		if e.reached() || len(methods) == 0 && e.exhausted() || !time.Now().Before(deadline) {
+			return ctx.Err()
+		}
+		next := func() time.Time { return earlier(deadline, e.nextRetry(len(methods) > 0)) }
+		found := func() bool { return e.reached() || e.newestSpent() && len(methods) > 0 }
+		if err := e.collect(ctx, next, found); err != nil {
+			return err
+		}
+		e.retryDue()
+	}
+}
+
+// waves sends the remaining queries up to the end of the path, and waits for
+// what is still under way.
+func (e *engine) waves(ctx context.Context, p *prober) error {
+	never := func() bool { return false }
+	for q := 1; q < e.opt.Queries; q++ {
+		due := p.waved.Add(e.opt.Interval)
+		if err := e.collect(ctx, func() time.Time { return due }, never); err != nil {
+			return err
+		}
+		p.wave()
+	}
+	settled := func() bool { return !p.view.waiting() }
+	if e.opt.Queries == 1 {
+		due := func() time.Time { return p.lastSend.Add(p.view.patience()) }
+		if err := e.collect(ctx, due, settled); err != nil {
+			return err
+		}
+		for _, ttl := range p.view.silent() {
+			p.send(ttl)
+		}
+	}
+	return e.collect(ctx, p.lastDue, settled)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,50 @@
+package trace
+
+import (
+	"fmt"
+
+	"github.com/whyslow/whyslow/internal/netprobe"
+	"github.com/whyslow/whyslow/internal/wire"
+)
+
+// meaning says what a reply means for the path, and in words what it was. It
+// judges by type, never by the sender: a router may answer with the
+// destination's address, and a translated destination with another. An empty
+// role is a reply that does not tell of the path.
+func meaning(r wire.Reply, m netprobe.Method, v6 bool) (Role, string) {
+	switch r.Kind {
+	case wire.TimeExceeded:
+		return RoleRouter, "time exceeded"
+	case wire.EchoReply:
+		return RoleDestination, "echo reply"
+	case wire.PortReply:
+		switch {
+		case m == netprobe.TCP:
+			return RoleDestination, "tcp reply"
+		case r.Type == 0 && r.Code == 0:
+			return RoleDestination, "udp reply"
+		}
+		return RoleDestination, "port unreachable"
+	case wire.Unreachable:
+		return RoleRefusal, unreachable(r.Code, v6)
+	case wire.OtherError:
+		return RoleRouter, fmt.Sprintf("icmp type %d code %d", r.Type, r.Code)
+	}
+	return "", ""
+}
+
+// unreachable names a destination-unreachable code: RFC 792 and RFC 1812
+// 5.2.7.1, or RFC 4443 3.1.
+func unreachable(code uint8, v6 bool) string {
+	names := map[uint8]string{0: "network unreachable", 1: "host unreachable", 2: "protocol unreachable",
+		5: "source route failed", 6: "network unknown", 7: "host unknown", 9: "network prohibited",
+		10: "host prohibited", 13: "administratively prohibited", 14: "precedence violation", 15: "precedence cutoff"}
+	if v6 {
+		names = map[uint8]string{0: "no route", 1: "administratively prohibited", 2: "beyond scope",
+			3: "address unreachable", 5: "source address refused", 6: "route rejected"}
+	}
+	if name, ok := names[code]; ok {
+		return name
+	}
+	return fmt.Sprintf("unreachable, code %d", code)
+}

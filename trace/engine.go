@@ -1,0 +1,232 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/netprobe"
+	"github.com/whyslow/whyslow/internal/wire"
+)
+
+var errLeft = errors.New("trace: the consumer of the events left")
+
+// engine runs one trace. All its state belongs to the goroutine of the
+// iterator; receivers and name lookups only send on channels.
+type engine struct {
+	opt      Options
+	yield    func(Event, error) bool
+	cancel   context.CancelFunc
+	left     bool // the consumer broke off
+	fold     Fold
+	probers  []*prober
+	arrivals chan arrival
+	names    *lookups
+	start    time.Time
+}
+
+// arrival is what a receiver passes on. A non-nil err is its last.
+type arrival struct {
+	prober *prober
+	reply  wire.Reply
+	err    error
+}
+
+func (e *engine) emit(ev Event) {
+	e.fold.Add(ev)
+	if !e.left && !e.yield(ev, nil) {
+		e.left = true
+		e.cancel()
+	}
+}
+
+func (e *engine) warn(format string, args ...any) {
+	e.emit(Event{Kind: Warned, At: time.Now(), Text: fmt.Sprintf(format, args...)})
+}
+
+// open starts a method: its connection, its receiver, its view.
+func (e *engine) open(ctx context.Context, m netprobe.Method) (*prober, error) {
+	conn, err := e.opt.Network.Open(ctx, e.opt.Dst, e.opt.config(m))
+	if err != nil {
+		if e.opt.Method == netprobe.Auto && ctx.Err() == nil && !errors.Is(err, netprobe.ErrUnreachable) {
+			e.warn("%v probes cannot be sent: %v", m, err)
+		}
+		return nil, fmt.Errorf("trace: opening %v: %w", m, err)
+	}
+	p := &prober{engine: e, method: m, index: len(e.probers), conn: conn, window: window, done: make(chan struct{})}
+	if b, ok := e.opt.Network.(interface{ Budget() *netprobe.Budget }); ok {
+		p.budget = b.Budget()
+	}
+	ev := Event{Kind: Begin, At: time.Now(), View: p.index, Method: m.String()}
+	ev.Target = &Target{Name: e.opt.Name, Addr: e.opt.Dst}
+	ev.Target.Port = e.opt.config(m).Port
+	if i, ok := conn.(netprobe.Informer); ok {
+		info := i.Info()
+		ev.Socket, ev.FlowStable = info.Socket, info.FlowStable
+	}
+	e.probers = append(e.probers, p)
+	e.emit(ev)
+	p.view = e.fold.views[p.index]
+	receiving, stop := context.WithCancel(ctx)
+	p.stop = stop
+	go p.receive(receiving, e.arrivals)
+	return p, nil
+}
+
+// close ends the receivers and the lookups and waits for them.
+func (e *engine) close() {
+	e.cancel()
+	for _, p := range e.probers {
+		p.stop()
+		<-p.done
+		p.conn.Close()
+	}
+	e.names.wait()
+}
+
+// collect takes what arrives until done says so or until passes. Both are
+// asked again after each arrival.
+func (e *engine) collect(ctx context.Context, until func() time.Time, done func() bool) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if e.left {
+			return errLeft
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if done() {
+			return nil
+		}
+		timer.Reset(time.Until(until()))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case a := <-e.arrivals:
+			e.take(ctx, a)
+		case n := <-e.names.found:
+			e.names.pending--
+			if n.name != "" {
+				e.emit(Event{Kind: Named, At: time.Now(), Addr: n.addr, Text: n.name})
+			}
+		case <-timer.C:
+			return nil
+		}
+	}
+}
+
+// take records an answer.
+func (e *engine) take(ctx context.Context, a arrival) {
+	p := a.prober
+	if a.err != nil {
+		p.fail(a.err)
+		return
+	}
+	i, ok := p.view.bySeq[a.reply.Seq]
+	if !ok {
+		return
+	}
+	sent := &p.view.probes[i]
+	role, words := meaning(a.reply, p.method, e.opt.Dst.Is6())
+	if sent.answered || role == "" {
+		return // a duplicate, or nothing that tells of the path
+	}
+	at := sent.at
+	if !a.reply.Sent.IsZero() {
+		at = a.reply.Sent
+	}
+	from := a.reply.From.Unmap()
+	p.learn(sent.ttl, from, a.reply.Kind)
+	e.emit(Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
+		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words})
+	e.names.ask(ctx, from)
+	p.extend()
+}
+
+// reached reports whether the destination has answered by any method.
+func (e *engine) reached() bool {
+	for _, p := range e.probers {
+		if p.view.destTTL() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// knownHops is the largest TTL any router has answered by any method.
+func (e *engine) knownHops() int {
+	n := 0
+	for _, p := range e.probers {
+		n = max(n, p.view.lastAnswered())
+	}
+	return n
+}
+
+// newestSpent reports whether the newest method has had its chance, so that
+// the next may begin; true if there is none.
+func (e *engine) newestSpent() bool {
+	if len(e.probers) == 0 {
+		return true
+	}
+	p := e.probers[len(e.probers)-1]
+	return p.finished() || p.rounds > 1 || !time.Now().Before(p.retryAt())
+}
+
+// exhausted reports whether no method can learn more by waiting.
+func (e *engine) exhausted() bool {
+	for _, p := range e.probers {
+		if !p.finished() {
+			return false
+		}
+	}
+	return true
+}
+
+// allDead returns the reason if no method can send or receive any more.
+func (e *engine) allDead() error {
+	var err error
+	for _, p := range e.probers {
+		if p.dead == nil {
+			return nil
+		}
+		err = p.dead
+	}
+	return err
+}
+
+// nextRetry is when something is to be done although nothing arrives.
+func (e *engine) nextRetry(moreMethods bool) time.Time {
+	next := time.Now().Add(e.opt.Budget)
+	for i, p := range e.probers {
+		if !p.finished() && (p.retries() || moreMethods && i == len(e.probers)-1) {
+			next = earlier(next, p.retryAt())
+		}
+	}
+	return next
+}
+
+// retryDue asks again for the end of the path where it is time.
+func (e *engine) retryDue() {
+	if e.reached() {
+		return
+	}
+	now := time.Now()
+	for _, p := range e.probers {
+		if !p.finished() && p.retries() && !now.Before(p.retryAt()) {
+			p.retry()
+		}
+	}
+}
+
+// bestProber is the method whose view the result will show.
+func (e *engine) bestProber() *prober {
+	for _, p := range e.probers {
+		if p.view == e.fold.best() {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package trace
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// EventKind says what an Event tells.
+type EventKind string
+
+// The kinds of event.
+const (
+	Begin   EventKind = "begin"   // a method is tried: Target, Method, Socket, FlowStable
+	Sent    EventKind = "sent"    // a probe left: Seq, TTL
+	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer
+	Named   EventKind = "named"   // a name was found: Addr, Text
+	Warned  EventKind = "warned"  // something a reader should know: Text
+	End     EventKind = "end"     // all probes were waited for
+)
+
+// Role is what an answer means for the path.
+type Role string
+
+// The roles.
+const (
+	RoleRouter      Role = "router"      // the probe died on the way
+	RoleDestination Role = "destination" // the probe arrived
+	RoleRefusal     Role = "refusal"     // someone said that nothing goes on from there
+)
+
+// Event is something that happened in a trace. Which fields are set depends on
+// Kind. Events are plain data: a recorded run folds into the same Result.
+type Event struct {
+	Kind EventKind `json:"event"`
+	At   time.Time `json:"at"`
+	// View counts the methods tried, from 0: each is a view of the path of
+	// its own, and the Result shows the best.
+	View       int          `json:"view,omitempty"`
+	Target     *Target      `json:"target,omitempty"`
+	Method     string       `json:"method,omitempty"`
+	Socket     string       `json:"socket,omitempty"`
+	FlowStable bool         `json:"flow_stable,omitempty"`
+	Seq        uint16       `json:"seq,omitempty"`
+	TTL        int          `json:"ttl,omitempty"`
+	Addr       netip.Addr   `json:"addr,omitzero"`
+	RTT        millis.Value `json:"rtt_ms,omitzero"`
+	ReplyTTL   int          `json:"reply_ttl,omitempty"`
+	Role       Role         `json:"role,omitempty"`
+	Answer     string       `json:"answer,omitempty"` // in words
+	Text       string       `json:"text,omitempty"`
+}
