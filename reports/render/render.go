@@ -1,8 +1,11 @@
 // Package render writes a report for people and for programs. It never
-// computes: what a report means was decided before it came here.
+// computes: what a report means was decided before it came here, and the only
+// arithmetic is the scale of a chart.
 //
 // Whatever a report quotes from outside (PTR names, headers, certificates) is
-// hostile text and is escaped here for the form it is written in.
+// hostile text. It is made visible and bounded in one place before any form
+// for people sees it, and escaped once more for the form it is written in;
+// JSON keeps it exact and escapes what a terminal would obey.
 package render
 
 import (
@@ -20,5 +23,9 @@ type Options struct {
 	Verbose bool
 }
 
-// Func writes r in one form.
-type Func func(w io.Writer, r *reports.Report, opt Options) error
+// FuncOf writes a T in one form. The options that do not concern the form are
+// ignored.
+type FuncOf[T any] func(w io.Writer, v *T, opt Options) error
+
+// Func writes a report in one form.
+type Func = FuncOf[reports.Report]

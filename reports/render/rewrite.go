@@ -1,0 +1,59 @@
+package render
+
+import (
+	"net/netip"
+	"reflect"
+)
+
+// rewrite returns a deep copy of v in which every string has gone through text
+// and every list that is nil is empty instead, so that JSON has [] where null
+// would say "unmeasured". A nil pointer stays nil: that is what unmeasured
+// means.
+//
+// It works by reflection because a new field must not be able to slip past it:
+// what a program elsewhere forgets to escape is escaped here.
+func rewrite[T any](v *T, text func(string) string) *T {
+	out := rewriteValue(reflect.ValueOf(v), text).Interface().(*T)
+	return out
+}
+
+func rewriteValue(v reflect.Value, text func(string) string) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	if addr, ok := v.Interface().(netip.Addr); ok {
+		// A zone is free text, and an address read from a file may carry one.
+		if zone := addr.Zone(); zone != "" {
+			out.Set(reflect.ValueOf(addr.WithZone(text(zone))))
+		}
+		return out
+	}
+	switch v.Kind() {
+	case reflect.String:
+		out.SetString(text(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			p := reflect.New(v.Type().Elem())
+			p.Elem().Set(rewriteValue(v.Elem(), text))
+			out.Set(p)
+		}
+	case reflect.Slice:
+		s := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			s.Index(i).Set(rewriteValue(v.Index(i), text))
+		}
+		out.Set(s)
+	case reflect.Map:
+		m := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for key, val := range v.Seq2() {
+			m.SetMapIndex(rewriteValue(key, text), rewriteValue(val, text))
+		}
+		out.Set(m)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(rewriteValue(v.Field(i), text))
+			}
+		}
+	}
+	return out
+}

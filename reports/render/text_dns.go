@@ -1,0 +1,194 @@
+package render
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/whyslow/whyslow/dnscheck"
+)
+
+// dns writes how long this host's resolver made a program wait, and what each
+// server did.
+func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
+	s.heading("DNS", dnsNote(d))
+	for _, f := range d.Findings {
+		s.para("  ", "    ", cell{f.Component, bad}, cell{text: findingText(f)})
+	}
+	if d.Stub != nil {
+		s.stub(d.Stub, verbose)
+	}
+	s.servers("servers asked directly, ms", d.Servers)
+	s.servers("names no cache holds, ms", d.Cold)
+	s.reverse(d.Reverse)
+	if verbose {
+		s.para("  ", "    ", cell{configText(&d.Config), dim})
+	}
+	s.notes(d.Warnings)
+}
+
+// dnsNote is the outcome of the resolution in one line.
+func dnsNote(d *dnscheck.Result) string {
+	st := d.Stub
+	if st == nil {
+		return d.Name
+	}
+	return fmt.Sprintf("%s: %s, %s after %s", d.Name, orDash(st.Rcode), addrsText(st.Addrs), st.Elapsed)
+}
+
+// addrsText names a few addresses and counts the rest.
+func addrsText(addrs []netip.Addr) string {
+	if len(addrs) == 0 {
+		return "no address"
+	}
+	var out []string
+	for i, a := range addrs {
+		if i == 3 {
+			out = append(out, fmt.Sprintf("%d more", len(addrs)-i))
+			break
+		}
+		out = append(out, addrText(a))
+	}
+	return strings.Join(out, ", ")
+}
+
+// addrText is an address, "" if it is none.
+func addrText(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// findingText is a finding without its component.
+func findingText(f dnscheck.Finding) string {
+	text := f.Text
+	if f.Where != "" && !strings.Contains(text, f.Where) {
+		text = f.Where + ": " + text
+	}
+	if f.Cost.Known() {
+		text += " Cost: " + f.Cost.String() + "."
+	}
+	return text
+}
+
+// maxSteps is how many steps of a stub are shown unless everything is wanted.
+const maxSteps = 12
+
+func (s *sheet) stub(st *dnscheck.Stub, verbose bool) {
+	if len(st.CNAME) > 0 {
+		s.para("  ", "    ", cell{"CNAME chain: " + strings.Join(st.CNAME, " → "), dim})
+	}
+	if len(st.Steps) == 0 {
+		return
+	}
+	s.gap()
+	s.line(cell{"  as a " + orDash(st.Model) + " stub resolver waits for it, ms", dim})
+	t := table{cols: []column{
+		{head: "at", right: true}, {head: "server", flex: true}, {head: "type"}, {head: "answer"},
+		{head: "took", right: true}, {}, {head: "name", flex: true, drop: 1},
+	}, indent: 2}
+	steps := st.Steps
+	if !verbose && len(steps) > maxSteps {
+		steps = steps[:maxSteps]
+	}
+	for _, step := range steps {
+		t.rows = append(t.rows, []cell{
+			{text: number(step.At)}, {text: server(step.Server, step.Transport)}, {text: step.Type}, rcodeCell(step.Rcode),
+			{text: number(step.Elapsed)},
+			{barAt(step.At.Float(), step.Elapsed.Float(), st.Elapsed.Float(), max(s.width-66, 8)), accent}, {text: step.Name},
+		})
+	}
+	t.write(s)
+	if n := len(st.Steps) - len(steps); n > 0 {
+		s.line(cell{fmt.Sprintf("  … and %s more", count(n, "step")), dim})
+	}
+}
+
+// server names a server and, if it is not UDP, the transport.
+func server(addr, transport string) string {
+	if transport == "" || transport == "udp" {
+		return addr
+	}
+	return addr + " " + transport
+}
+
+// rcodeCell colours an outcome.
+func rcodeCell(rcode string) cell {
+	switch rcode {
+	case "NOERROR":
+		return cell{rcode, good}
+	case "":
+		return cell{text: "–"}
+	case "NXDOMAIN", "NODATA":
+		return cell{rcode, warn}
+	}
+	return cell{rcode, bad}
+}
+
+func (s *sheet) servers(title string, servers []dnscheck.Server) {
+	if len(servers) == 0 {
+		return
+	}
+	s.gap()
+	s.line(cell{"  " + title, dim})
+	t := table{cols: []column{
+		{head: "server", flex: true}, {head: "type"}, {head: "answered", right: true}, {head: "answer"},
+		{head: "first", right: true}, {head: "median", right: true}, {head: "max", right: true, drop: 2}, {head: "name", flex: true, drop: 1},
+	}, indent: 2}
+	for i := range servers {
+		v := &servers[i]
+		answered := cell{text: fmt.Sprintf("%d/%d", v.Answered, v.Sent)}
+		if v.Answered < v.Sent {
+			answered.style = bad
+		}
+		t.rows = append(t.rows, []cell{
+			{text: server(v.Addr, v.Transport)}, {text: v.Type}, answered, rcodeCell(v.Rcode),
+			{text: number(v.First)}, {text: number(v.Median)}, {text: number(v.Max)}, {text: v.Name},
+		})
+	}
+	t.write(s)
+}
+
+func (s *sheet) reverse(all []dnscheck.Reverse) {
+	if len(all) == 0 {
+		return
+	}
+	s.gap()
+	s.line(cell{"  reverse lookups, ms", dim})
+	t := table{cols: []column{
+		{head: "of"}, {head: "address", flex: true}, {head: "answer"}, {head: "took", right: true}, {head: "confirmed", drop: 1}, {head: "name", flex: true},
+	}, indent: 2}
+	for _, v := range all {
+		t.rows = append(t.rows, []cell{
+			{text: v.Of}, {text: addrText(v.Addr)}, rcodeCell(v.Rcode), {text: number(v.Elapsed)},
+			{text: yesNo(v.Confirmed)}, {text: strings.Join(v.Names, ", ")},
+		})
+	}
+	t.write(s)
+}
+
+// yesNo words a truth that may be unknown.
+func yesNo(b *bool) string {
+	switch {
+	case b == nil:
+		return "–"
+	case *b:
+		return "yes"
+	}
+	return "no"
+}
+
+// configText is the resolver configuration in one line.
+func configText(c *dnscheck.ConfigView) string {
+	parts := []string{orDash(c.File), "nameserver " + orDash(strings.Join(c.Nameservers, ", "))}
+	if len(c.Search) > 0 {
+		parts = append(parts, "search "+strings.Join(c.Search, " "))
+	}
+	parts = append(parts, "timeout "+c.Timeout.String(), "attempts "+strconv.Itoa(c.Attempts), "ndots "+strconv.Itoa(c.Ndots))
+	if len(c.Options) > 0 {
+		parts = append(parts, "options "+strings.Join(c.Options, " "))
+	}
+	return strings.Join(parts, " · ")
+}

@@ -1,0 +1,191 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/whyslow/whyslow/pmtu"
+	"github.com/whyslow/whyslow/trace"
+)
+
+// path writes the hops and how to read them.
+func (s *sheet) path(t *trace.Result, verbose bool) {
+	s.heading("Path", pathNote(t))
+	hops := pathTable(t, verbose)
+	if len(t.Hops) > 0 {
+		hops.write(s)
+	}
+	for _, r := range t.Reading {
+		s.para("  ", "     ", cell{r.Rule, accent}, cell{text: r.Text})
+	}
+	s.notes(t.Warnings)
+}
+
+// pathNote says what was traced, how and how far it came.
+func pathNote(t *trace.Result) string {
+	to := addrText(t.Target.Addr)
+	if to == "" {
+		to = t.Target.Name
+	}
+	parts := []string{orDash(to), orDash(t.Method)}
+	if t.Target.Port > 0 && t.Method != "icmp" {
+		parts[1] += " port " + strconv.Itoa(int(t.Target.Port))
+	}
+	switch {
+	case t.Reached && t.HopCount != nil:
+		parts = append(parts, "reached at hop "+strconv.Itoa(*t.HopCount))
+	case t.Reached:
+		parts = append(parts, "reached")
+	default:
+		parts = append(parts, "not reached")
+	}
+	if t.BackCount != nil {
+		parts = append(parts, count(*t.BackCount, "hop")+" back")
+	}
+	if t.PMTU != nil {
+		parts = append(parts, "MTU "+strconv.Itoa(*t.PMTU))
+	}
+	return strings.Join(parts, " · ") + " · ms"
+}
+
+// hopRow is one line of a path: a hop, or one more address that answered at it.
+type hopRow struct {
+	ttl, addr, name, loss, direct string
+	min, median, max, mtu, sent   string
+	note                          string
+	lossy, silent                 bool
+	minMS, medianMS, maxMS        float64 // NaN if unmeasured
+}
+
+// hopRows lays a trace out line by line; the destination's own sample comes last.
+func hopRows(t *trace.Result) []hopRow {
+	var rows []hopRow
+	for i := range t.Hops {
+		h := &t.Hops[i]
+		first := hopRow{ttl: strconv.Itoa(h.TTL), mtu: mtuText(h.MTU), loss: percent(h.Loss), lossy: h.Loss > 0}
+		if h.Direct != nil {
+			first.direct = percent(h.Direct.Loss)
+		}
+		if h.Silent || len(h.Replies) == 0 {
+			first.addr, first.silent, first.loss = "*", true, "silent"
+			first.min, first.median, first.max = "–", "–", "–"
+			rows = append(rows, first)
+			continue
+		}
+		for j := range h.Replies {
+			r := &h.Replies[j]
+			row := hopRow{}
+			if j == 0 {
+				row = first
+			}
+			row.addr, row.name = addrText(r.Addr), r.Name
+			row.sent = fmt.Sprintf("%d/%d", r.Received, r.Sent)
+			row.min, row.median, row.max = number(r.Min), number(r.Median), number(r.Max)
+			row.minMS, row.medianMS, row.maxMS = r.Min.Float(), r.Median.Float(), r.Max.Float()
+			if r.ICMP != "" && r.ICMP != "time exceeded" {
+				row.note = r.ICMP
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// mtuText is an MTU column: empty rather than a dash, as most hops have none.
+func mtuText(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func pathTable(t *trace.Result, verbose bool) *table {
+	out := &table{cols: []column{
+		{head: "hop", right: true}, {head: "address"}, {head: "name", flex: true, drop: 3}, {head: "loss", right: true},
+		{head: "direct", right: true, drop: 4}, {head: "min", right: true}, {head: "median", right: true},
+		{head: "max", right: true, drop: 5}, {head: "MTU", right: true, drop: 4}, {head: "got", right: true, drop: 2}, {head: "answer", drop: 1},
+	}, indent: 2}
+	for _, r := range hopRows(t) {
+		loss := cell{text: r.loss}
+		if r.silent {
+			loss.style = dim
+		} else if r.lossy {
+			loss.style = warn
+		}
+		row := []cell{
+			{text: r.ttl}, {text: r.addr}, {text: r.name}, loss, {text: r.direct}, {text: r.min}, {text: r.median}, {text: r.max}, {text: r.mtu},
+			{}, {r.note, dim},
+		}
+		if verbose {
+			row[9] = cell{r.sent, dim}
+		}
+		out.rows = append(out.rows, row)
+	}
+	if d := t.Destination; d != nil {
+		loss := cell{text: percent(d.Loss)}
+		if d.Loss > 0 {
+			loss.style = bad
+		}
+		out.rows = append(out.rows, []cell{
+			{text: "→"}, {fmt.Sprintf("%d %s probes", d.Sent, d.Method), dim}, {}, loss, {}, {text: number(d.Min)},
+			{text: number(d.Median)}, {text: number(d.Max)}, {}, {}, {},
+		})
+	}
+	return out
+}
+
+// pmtu writes the path MTU in sentences.
+func (s *sheet) pmtu(p *pmtu.Result) {
+	s.heading("Path MTU", "")
+	for _, f := range pmtuFacts(p) {
+		s.para("  ", "    ", cell{text: f})
+	}
+	s.notes(p.Warnings)
+}
+
+// pmtuFacts are what was found about the path MTU, most important first.
+func pmtuFacts(p *pmtu.Result) []string {
+	var facts []string
+	head := "Not measured."
+	if p.MTU != nil {
+		head = fmt.Sprintf("%d bytes pass to %s", *p.MTU, joined(" ", addrText(p.Target.Addr)))
+		if p.InterfaceMTU != nil {
+			head += fmt.Sprintf("; the interface allows %d", *p.InterfaceMTU)
+		}
+		head += "."
+	}
+	facts = append(facts, head)
+	if l := p.Limiter; l != nil {
+		at := addrText(l.Addr)
+		if at == "" {
+			at = "a silent hop"
+		}
+		how := "and nobody says so: a black hole"
+		if p.Signalled {
+			how = "and the router says so"
+		} else if !p.BlackHole {
+			how = "unsignalled"
+		}
+		facts = append(facts, fmt.Sprintf("It narrows behind hop %d (%s), %s.", l.TTL, at, how))
+	} else if p.BlackHole {
+		facts = append(facts, "Larger packets vanish and nobody says so: a black hole.")
+	}
+	if p.ClaimedMTU != nil && (p.MTU == nil || *p.ClaimedMTU != *p.MTU) {
+		facts = append(facts, fmt.Sprintf("A router claims %d.", *p.ClaimedMTU))
+	}
+	if p.CachedMTU != nil && (p.MTU == nil || *p.CachedMTU != *p.MTU) {
+		facts = append(facts, fmt.Sprintf("The kernel had cached %d.", *p.CachedMTU))
+	}
+	if b := p.Backward; b.BlackHole != nil || b.MTU != nil {
+		text := "On the way back no black hole was found"
+		if b.BlackHole != nil && *b.BlackHole {
+			text = "On the way back large packets vanish: a black hole"
+		}
+		if b.MTU != nil {
+			text += fmt.Sprintf("; %d bytes pass", *b.MTU)
+		}
+		facts = append(facts, text+".")
+	}
+	return facts
+}
