@@ -2,6 +2,8 @@ package httpcheck
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"net/netip"
 	"net/url"
@@ -30,73 +32,235 @@ type Client struct {
 	requests int
 	conns    int
 	hosts    map[string]resolution
-	resolved bool     // Options.ResolveTime was accounted for
-	final    *url.URL // where redirects led, nil until known
-	warned   map[string]bool
+	resolved bool // Options.ResolveTime was accounted for
+	final    goal // where the redirects led
 }
 
-// resolution is what a host name resolved to.
+// goal is what is asked for at the end of the redirects. Its url is nil until
+// they were followed once.
+type goal struct {
+	url    *url.URL
+	method string
+}
+
+// resolution is what a host name resolved to, and the address among them that
+// last won.
 type resolution struct {
-	addrs []netip.Addr
-	err   error
+	addrs  []netip.Addr
+	winner netip.Addr
 }
 
 // New returns a client for the URL of o. It sends nothing yet.
-func New(o Options) (*Client, error) { return nil, nil }
+func New(o Options) (*Client, error) {
+	u, err := parseURL(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("httpcheck: checking options: %w", err)
+	}
+	o, err = o.defaults()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.control(); err != nil {
+		return nil, err
+	}
+	c := &Client{opts: o, url: u, begin: time.Now(), hosts: map[string]resolution{}}
+	if len(o.Addrs) > 0 {
+		c.hosts[u.Hostname()] = resolution{addrs: o.Addrs}
+	}
+	return c, nil
+}
 
 // Run measures o.URL and folds the events. A cancelled ctx gives what is known
 // so far together with ctx.Err(); other errors mean unusable options. That the
 // URL could not be fetched is a result, not an error.
-func Run(ctx context.Context, o Options) (*Result, error) { return nil, nil }
+func Run(ctx context.Context, o Options) (*Result, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	r := c.NewResult()
+	for e, err := range c.Events(ctx) {
+		if err != nil {
+			c.Finish(r)
+			return r, err
+		}
+		r.Add(e)
+	}
+	c.Finish(r)
+	return r, nil
+}
 
-// Events measures the samples, and the controls that Choose names unless
-// Options.NoControls is set, in order of time. It ends with ctx.Err() if ctx
-// ends first.
-func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] { return nil }
+// NewResult returns the empty result of the client's run, for Add.
+func (c *Client) NewResult() *Result {
+	return &Result{Schema: Schema, URL: display(c.url), Started: c.begin.UTC(), Samples: []Sample{}}
+}
+
+// Finish writes the time and the requests spent so far into r and computes
+// what follows from its events. It may be called again after more events.
+func (c *Client) Finish(r *Result) {
+	r.Elapsed = millis.Of(time.Since(c.begin))
+	r.Requests = c.Requests()
+	r.Summarize()
+}
 
 // Requests returns how many requests were sent so far.
-func (c *Client) Requests() int { return 0 }
+func (c *Client) Requests() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests
+}
 
-// NewResult returns the empty result of a run that begins now, for Add.
-func (c *Client) NewResult() *Result { return nil }
+// take reserves one request of the budget.
+func (c *Client) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests >= c.opts.MaxRequests {
+		return false
+	}
+	c.requests++
+	return true
+}
 
-// Add folds one event into the result.
-func (r *Result) Add(e Event) {}
+// give returns a request that was not sent.
+func (c *Client) give() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests--
+}
 
-// Finish computes what follows from the events so far: Summary, Body and
-// Failure. It may be called again after more events.
-func (r *Result) Finish(elapsed time.Duration, requests int) {}
+// connection numbers a new connection.
+func (c *Client) connection() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns++
+	return c.conns
+}
+
+func (c *Client) connections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conns
+}
+
+func (c *Client) arrivedAt(u *url.URL, method string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.final = goal{u, method}
+}
+
+// target is the final URL as far as it is known.
+func (c *Client) target() goal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.final.url != nil {
+		return c.final
+	}
+	return c.start()
+}
+
+// start is where a fetch begins.
+func (c *Client) start() goal { return goal{c.url, c.opts.Method} }
+
+// connected remembers the address that won.
+func (c *Client) connected(u *url.URL, a netip.Addr) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.hosts[u.Hostname()]
+	h.winner = a
+	c.hosts[u.Hostname()] = h
+}
+
+// lastRemote returns the address that last won for u's host.
+func (c *Client) lastRemote(u *url.URL) (netip.Addr, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.hosts[u.Hostname()].winner
+	return a, a.IsValid()
+}
+
+// Events measures the samples, and the controls that Choose names unless
+// Options.NoControls is set, in order of time. A first fetch that stalls is
+// compared with a clamped one in any case, since waiting for it would take
+// longer than all else. It ends with ctx.Err() if ctx ends first.
+func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		r := &Result{} // what Choose looks at
+		emit := func(e Event) bool {
+			r.Add(e)
+			return yield(e, nil)
+		}
+		if !c.samples(ctx, emit) {
+			return
+		}
+		if !c.opts.NoControls && ctx.Err() == nil {
+			r.Summarize()
+			for _, name := range Choose(r) {
+				ctl, err := c.Control(ctx, name)
+				switch {
+				case errors.Is(err, ErrRequests), errors.Is(err, ErrUnsupported):
+					continue // it never ran
+				case ctx.Err() != nil:
+				case !emit(Event{Control: &ctl}):
+					return
+				}
+				if ctx.Err() != nil {
+					break
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// samples takes the samples of a run in order. False means that the consumer
+// wants no more.
+func (c *Client) samples(ctx context.Context, emit func(Event) bool) bool {
+	p := plan{opts: &c.opts, begin: time.Now()}
+	for ctx.Err() == nil && p.connect(c.Requests(), time.Now()) {
+		g := c.group()
+		ok := c.connectionSamples(ctx, g, &p, emit)
+		g.close()
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// connectionSamples takes the samples of one fresh connection.
+func (c *Client) connectionSamples(ctx context.Context, g *group, p *plan, emit func(Event) bool) bool {
+	to := c.start()
+	for i := 1; ; i++ {
+		begin := time.Now()
+		s, ctl, err := c.fetchOrClamp(ctx, g, to, p.first())
+		if err != nil {
+			p.spent = true
+			return true
+		}
+		p.note(&s, i, ctl != nil, time.Since(begin))
+		if !emit(Event{Sample: &s}) {
+			return false
+		}
+		if ctl != nil && !emit(Event{Control: ctl}) {
+			return false
+		}
+		if ctx.Err() != nil || !p.again(i, c.Requests(), time.Now()) {
+			return true
+		}
+		if !g.has(c.target().url) {
+			return true // the server closes after each response
+		}
+		if p.direct() {
+			to = c.target()
+		}
+	}
+}
 
 // Fetch fetches the URL once on a fresh connection, redirects followed.
-func (c *Client) Fetch(ctx context.Context) (Sample, error) { return Sample{}, nil }
-
-// Static asks the final URL's host for small files that most servers send
-// without thinking, on one fresh connection; the fastest is the Exchange.
-func (c *Client) Static(ctx context.Context) (Control, error) { return Control{}, nil }
-
-// NotFound asks for a path that does not exist, on a fresh connection.
-func (c *Client) NotFound(ctx context.Context) (Control, error) { return Control{}, nil }
-
-// OptionsStar sends "OPTIONS *" (RFC 9110 §9.3.7), which no application sees.
-func (c *Client) OptionsStar(ctx context.Context) (Control, error) { return Control{}, nil }
-
-// MSSClamp fetches the final URL with small segments (TCP_MAXSEG 1200). Where
-// this works at once and the plain fetch stalls, large packets are lost on the
-// way to us: a path MTU black hole.
-func (c *Client) MSSClamp(ctx context.Context) (Control, error) { return Control{}, nil }
-
-// OverFamily fetches the final URL over one address family.
-func (c *Client) OverFamily(ctx context.Context, f Family) (Control, error) { return Control{}, nil }
-
-// Canary fetches the final URL and connects beside it every 100 ms. The
-// Exchange is the transfer, Runs are the connects, whose At tells when.
-func (c *Client) Canary(ctx context.Context) (Control, error) { return Control{}, nil }
-
-// Port connects to another TCP port of the final URL's address and sends nothing.
-func (c *Client) Port(ctx context.Context, port uint16) (Control, error) { return Control{}, nil }
-
-// Choose names the controls that could change what r means, most telling
-// first: "static", "not-found", "options", "mss-clamp", "canary".
-func Choose(r *Result) []string { return nil }
-
-var _ = millis.Value{}
+func (c *Client) Fetch(ctx context.Context) (Sample, error) {
+	g := c.group()
+	defer g.close()
+	return g.fetch(ctx, c.start())
+}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -182,8 +183,11 @@ func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		var ue *url.Error
-		if errors.As(err, &ue) { // its text would repeat credentials
+		if errors.As(err, &ue) { // its text would repeat the URL
 			err = ue.Err
+		}
+		if strings.ContainsRune(s, '@') { // and this one perhaps a password
+			return nil, errors.New("invalid URL")
 		}
 		return nil, fmt.Errorf("invalid URL: %w", err)
 	}

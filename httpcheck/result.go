@@ -77,7 +77,10 @@ type Exchange struct {
 	ServerTiming []Timing `json:"server_timing,omitempty"`
 	Location     string   `json:"location,omitempty"`
 	ContentType  string   `json:"content_type,omitempty"`
-	Failure      *Failure `json:"failure"`
+	// ContentEncoding is as sent; Bytes are the encoded ones.
+	ContentEncoding string   `json:"content_encoding,omitempty"`
+	RetryAfter      string   `json:"retry_after,omitempty"`
+	Failure         *Failure `json:"failure"`
 }
 
 // Phases of an exchange. A phase that did not happen or did not finish is null.
@@ -106,6 +109,7 @@ type TLS struct {
 	Version    string    `json:"version"` // "TLS 1.3"
 	Cipher     string    `json:"cipher"`
 	Resumed    bool      `json:"resumed"`
+	NotBefore  time.Time `json:"not_before"`
 	NotAfter   time.Time `json:"not_after"`
 	Subject    string    `json:"subject"`
 	Issuer     string    `json:"issuer"`

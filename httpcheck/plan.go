@@ -1,0 +1,203 @@
+package httpcheck
+
+import (
+	"context"
+	"time"
+)
+
+// plan decides after each sample whether another is worth its time. Within
+// Options.Budget all are taken. Beyond it only those without which causes
+// could not be told apart: a cost that comes once a connection needs several
+// connections with several requests each; one that comes with every request
+// shows on two.
+type plan struct {
+	opts  *Options
+	begin time.Time
+
+	connections int // opened, or tried
+	samples     int
+	succeeded   int
+	steps       int // exchanges of a cold sample
+	longest     time.Duration
+	waits       []time.Duration // of the current connection's final exchanges
+	pattern     bool            // the requests of one connection differ
+	clamped     bool            // small segments cured a stall
+	limited     bool            // the server asked for less (429, 503)
+	failed      bool            // the last sample
+	spent       bool            // no requests left
+	final       bool            // a failure that another try would only repeat
+}
+
+// first says whether no sample was taken yet.
+func (p *plan) first() bool { return p.samples == 0 }
+
+// direct says whether warm samples go to the final URL directly. The first
+// warm sample follows the redirects again: a redirect that is slow itself
+// shows there too, one that merely came first on its connection does not.
+func (p *plan) direct() bool { return p.connections > 1 || p.samples > 1 }
+
+// limit is how many requests the samples may take in all.
+func (p *plan) limit() int {
+	if n := p.opts.MaxRequests - p.opts.Reserve; n > 0 {
+		return n
+	}
+	return p.opts.MaxRequests
+}
+
+// connect says whether to open another connection, and counts it.
+func (p *plan) connect(requests int, now time.Time) bool {
+	switch spent := now.Sub(p.begin); {
+	case p.spent, p.final, p.connections >= p.opts.Cold:
+		return false
+	case requests+max(1, p.steps) > p.limit():
+		return false
+	case p.limited && p.connections >= 2:
+		return false
+	case p.connections >= p.least(spent) && spent+spent/time.Duration(max(1, p.connections)) > p.opts.Budget:
+		return false
+	}
+	p.connections++
+	p.waits = p.waits[:0]
+	return true
+}
+
+// least is the number of connections that are opened whatever they cost.
+func (p *plan) least(spent time.Duration) int {
+	switch {
+	case p.connections == 0:
+		return 1
+	case p.clamped:
+		return 1 // decided, and each further one would stall again
+	case p.succeeded == 0 && spent > p.opts.Budget:
+		return 1 // a timeout is waited for once
+	case p.pattern && p.longest > 2*p.opts.Budget:
+		return 2
+	case p.pattern:
+		return 3
+	case p.longest > 2*p.opts.Budget:
+		return 1
+	}
+	return 2
+}
+
+// again says whether to send another request over the connection that has
+// carried n fetches.
+func (p *plan) again(n, requests int, now time.Time) bool {
+	cost := 1
+	if !p.direct() {
+		cost = p.steps
+	}
+	switch {
+	case p.failed, n >= p.opts.PerConnection, requests+cost > p.limit():
+		return false
+	case now.Sub(p.begin) <= p.opts.Budget:
+		return true
+	case p.clamped, p.limited:
+		return false
+	case p.pattern:
+		return true
+	}
+	return n == 1 && p.connections == 1
+}
+
+// note takes over the n-th sample of a connection.
+func (p *plan) note(s *Sample, n int, clamped bool, took time.Duration) {
+	p.samples++
+	p.longest = max(p.longest, took)
+	p.clamped = p.clamped || clamped
+	p.failed = s.Failure != nil
+	if n == 1 {
+		p.steps = max(p.steps, len(s.Exchanges))
+	}
+	if p.failed {
+		p.final = p.succeeded == 0 && lasting(s.Failure.Kind)
+		return
+	}
+	p.succeeded++
+	last := &s.Exchanges[len(s.Exchanges)-1]
+	p.limited = p.limited || last.Status == 429 || last.Status == 503
+	p.waits = append(p.waits, last.Phases.Wait.Duration())
+	least, most := p.waits[0], p.waits[0]
+	for _, w := range p.waits {
+		least, most = min(least, w), max(most, w)
+	}
+	if most-least > max(100*time.Millisecond, most/2) {
+		p.pattern = true
+	}
+}
+
+// lasting says whether a failure of this kind would come again at once.
+func lasting(kind string) bool {
+	switch kind {
+	case "nxdomain", "dns", "certificate", "tls", "protocol", "too-large", "redirect-loop", "canceled":
+		return true
+	}
+	return false
+}
+
+const (
+	// stallAfter is the silence on a connection after which the same fetch is
+	// tried with small segments. Shorter than Linux needs to find a black hole
+	// by itself (tcp_mtu_probing: 6.5 s measured), longer than most servers think.
+	stallAfter = 3 * time.Second
+	// abandonAfter is the silence after which a stalled fetch is given up if
+	// the one with small segments succeeded at once.
+	abandonAfter = 8 * time.Second
+)
+
+// fetchOrClamp fetches to. If watch is set and the fetch stalls after it
+// connected, the same is tried beside it with small segments; the control is
+// returned if it came to an end.
+func (c *Client) fetchOrClamp(ctx context.Context, g *group, to goal, watch bool) (Sample, *Control, error) {
+	if !watch || !canClamp || c.opts.MSS != 0 {
+		s, err := g.fetch(ctx, to)
+		return s, nil, err
+	}
+	watchCtx, cancel := context.WithCancel(ctx)
+	found := make(chan *Control, 1)
+	go func() { found <- c.clampStalled(watchCtx, g) }() // waited for below
+	s, err := g.fetch(ctx, to)
+	cancel()
+	return s, <-found, err
+}
+
+// clampStalled waits for g's connection to fall silent, then repeats what is
+// asked on it with small segments. If that succeeds quickly and the silence
+// goes on, it gives the connection up.
+func (c *Client) clampStalled(ctx context.Context, g *group) *Control {
+	m := g.silent(ctx, stallAfter)
+	if m == nil {
+		return nil
+	}
+	_, u := g.inUse()
+	ctl, err := c.clamp(ctx, goal{u, c.opts.Method})
+	if err != nil || ctl.Exchange.Failure != nil && ctl.Exchange.Failure.Kind == "canceled" {
+		return nil
+	}
+	total, ok := ctl.Exchange.Phases.Total.Get()
+	if ok && total < stallAfter && g.silent(ctx, abandonAfter) == m {
+		m.abort(errAbandoned)
+	}
+	return &ctl
+}
+
+// silent waits until nothing has moved on g's connection for d. It returns nil
+// if ctx ends first.
+func (g *group) silent(ctx context.Context, d time.Duration) *meter {
+	const look = 100 * time.Millisecond
+	for {
+		rest := look
+		if m, _ := g.inUse(); m != nil {
+			if rest = time.Until(m.idle().Add(d)); rest <= 0 {
+				return m
+			}
+		}
+		t := time.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}
