@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -93,3 +94,12 @@ func (e *OutcomeError) Error() string {
 
 // Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Err }
+
+// asOutcome returns the OutcomeError in err's chain, nil if there is none.
+func asOutcome(err error) *OutcomeError {
+	var oe *OutcomeError
+	if errors.As(err, &oe) {
+		return oe
+	}
+	return nil
+}
