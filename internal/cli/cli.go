@@ -107,6 +107,7 @@ func commands() []func(*Env) *cobra.Command {
 		newDNS,
 		newHTTP,
 		newShow,
+		newDemo,
 		newDoctor,
 		newVersion,
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -35,8 +36,8 @@ Nothing is measured and the verdict stays as it was. A "-" reads standard input.
 	return cmd
 }
 
-// maxSaved bounds a saved report. A deep one has a few MB.
-const maxSaved = 64 << 20
+// maxSaved bounds a saved result, in bytes. A deep report has a few MB.
+const maxSaved = 16 << 20
 
 func runShow(env *Env, c *common, path string) error {
 	if err := c.check(); err != nil {
@@ -71,7 +72,11 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 	}
 	switch head.Schema {
 	case reports.Schema:
-		return redeliver(env, c, name, b, render.ReportForms())
+		rep, err := render.ReadReport(bytes.NewReader(b))
+		if err != nil {
+			return usagef("%s: %w", name, err)
+		}
+		return deliver(env, c, render.ReportForms(), rep)
 	case trace.Schema:
 		return redeliver(env, c, name, b, render.TraceForms())
 	case pmtu.Schema:
