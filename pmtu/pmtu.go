@@ -6,12 +6,17 @@
 // passed; what routers claim is a hint, never a result; a lost packet is not a
 // size limit.
 //
-// Limits: the probes test the way there. What the way back carries is found by
-// an HTTP experiment elsewhere and put into Result.Backward.
+// Limits: the probes test the way there. An echo comes back at its own size,
+// so where only the way back is narrow, UDP tells (small answers), if the
+// destination answers it. What the way back carries is found by an HTTP
+// experiment elsewhere and put into Result.Backward. A "too big" that a probe
+// provokes enters the kernel's route cache like any other, for ten minutes on
+// Linux: measure speed first.
 package pmtu
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -35,11 +40,15 @@ type Options struct {
 	// HopCount is the destination's TTL if a trace found it. Zero means
 	// unknown.
 	HopCount int
-	// MaxHops is the largest TTL used to locate the limiter. Zero means 30.
+	// RTT is the round trip to the destination if known; it shortens the wait
+	// for a destination that does not answer. Zero means unknown.
+	RTT time.Duration
+	// MaxHops is the largest TTL used to locate the limiter. Zero means 30; at
+	// most 64.
 	MaxHops int
 	// Wait is the longest wait for the first answer. Zero means 1 s.
 	Wait time.Duration
-	// MaxPackets bounds the probes sent. Zero means 250.
+	// MaxPackets bounds the probes sent. Zero means 300.
 	MaxPackets int
 	// Budget bounds the whole measurement. Zero means 8 s.
 	Budget time.Duration
@@ -51,3 +60,52 @@ type Options struct {
 
 // ErrNoDestination says that Options.Dst is not an address.
 var ErrNoDestination = errors.New("pmtu: no destination address")
+
+// normalise checks the options and replaces zero values by what they mean.
+func (o *Options) normalise() error {
+	o.Dst = o.Dst.Unmap()
+	switch {
+	case !o.Dst.IsValid():
+		return ErrNoDestination
+	case o.Method > netprobe.UDP:
+		return fmt.Errorf("pmtu: method %v cannot measure sizes", o.Method)
+	case o.HopCount < 0 || o.RTT < 0 || o.MaxHops < 0 || o.Wait < 0 || o.MaxPackets < 0 || o.Budget < 0:
+		return errors.New("pmtu: negative option")
+	}
+	if o.Network == nil {
+		o.Network = &netprobe.Host{}
+	}
+	if o.Wait == 0 {
+		o.Wait = time.Second
+		if o.RTT > 0 {
+			o.Wait = min(o.Wait, 3*o.RTT+200*time.Millisecond)
+		}
+	}
+	o.MaxHops = min(orDefault(o.MaxHops, 30), 64)
+	o.MaxPackets = orDefault(o.MaxPackets, 300)
+	o.Budget = orDefault(o.Budget, 8*time.Second)
+	return nil
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// methods are the protocols to try, in order.
+func (o *Options) methods() []netprobe.Method {
+	if o.Method != netprobe.Auto {
+		return []netprobe.Method{o.Method}
+	}
+	return []netprobe.Method{netprobe.ICMP, netprobe.UDP}
+}
+
+func (o *Options) config(m netprobe.Method) netprobe.Config {
+	c := netprobe.Config{Method: m, Source: o.Source, Interface: o.Interface, Unprivileged: o.Unprivileged}
+	if m == netprobe.UDP {
+		c.Port = o.Port
+	}
+	return c
+}

@@ -19,6 +19,7 @@ type Result struct {
 	Elapsed      millis.Value `json:"elapsed_ms"`
 	Method       string       `json:"method"`
 	MTU          *int         `json:"mtu"`           // the largest size that passed
+	AtLeast      *int         `json:"at_least"`      // the largest size seen to pass, confirmed as MTU or not
 	InterfaceMTU *int         `json:"interface_mtu"` // of the first link
 	ClaimedMTU   *int         `json:"claimed_mtu"`   // what a router said, true or not
 	CachedMTU    *int         `json:"cached_mtu"`    // what the kernel had learned before
@@ -26,6 +27,7 @@ type Result struct {
 	BlackHole    bool         `json:"black_hole"`    // the path narrows and nobody says so
 	Limiter      *Limiter     `json:"limiter"`
 	Backward     Backward     `json:"backward"`
+	Steps        []Step       `json:"steps,omitempty"` // the path MTU hop by hop, see HopMTU
 	Packets      int          `json:"packets"`
 	Warnings     []string     `json:"warnings,omitempty"`
 }
@@ -48,4 +50,7 @@ type Limiter struct {
 type Backward struct {
 	MTU       *int  `json:"mtu"`
 	BlackHole *bool `json:"black_hole"`
+	// EchoLimit is the largest echo that came back although larger packets
+	// arrive; null if there is no such difference.
+	EchoLimit *int `json:"echo_limit"`
 }

@@ -1,16 +1,224 @@
 package pmtu
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
 
-// Run measures the path MTU. When ctx ends it returns what is known so far
-// together with ctx's error.
-func Run(ctx context.Context, opt Options) (*Result, error) {
-	if !opt.Dst.IsValid() {
-		return &Result{Schema: Schema}, ErrNoDestination
-	}
-	return &Result{Schema: Schema}, ctx.Err()
+	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/netprobe"
+)
+
+// slowRouter is how long a "too big" is waited for before the path counts as a
+// black hole: routers answer from a slow control plane.
+const slowRouter = 500 * time.Millisecond
+
+// measurement is one run.
+type measurement struct {
+	opt  Options
+	res  *Result
+	hop  hops
+	left int // probes that may still be sent
 }
 
-// HopMTU returns the path MTU from this host up to and including the hop at
-// ttl, in bytes, and whether it is known.
-func (r *Result) HopMTU(ttl int) (mtu int, known bool) { return 0, false }
+// Run measures the path MTU. When ctx ends it returns what is known so far
+// together with ctx's error. The Result is never nil; a path MTU that could not
+// be measured is null in it, with a warning that says why.
+func Run(ctx context.Context, opt Options) (*Result, error) {
+	m := measurement{opt: opt, res: &Result{Schema: Schema, Started: time.Now().UTC()}}
+	m.res.Target = Target{Name: opt.Name, Addr: opt.Dst.Unmap()}
+	if err := m.opt.normalise(); err != nil {
+		return m.res, err
+	}
+	m.left = m.opt.MaxPackets
+	start := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, m.opt.Budget)
+	defer cancel()
+	err := m.run(bounded)
+	m.res.Elapsed = millis.Of(time.Since(start))
+	m.res.Packets = m.opt.MaxPackets - m.left
+	m.res.Steps = m.hop
+	switch {
+	case ctx.Err() != nil:
+		return m.res, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		m.warn("the measurement was stopped after %v, unfinished", m.opt.Budget)
+		return m.res, nil
+	case errors.Is(err, errSpent):
+		m.warn("the measurement was stopped after %d packets, unfinished", m.opt.MaxPackets)
+		return m.res, nil
+	}
+	return m.res, err
+}
+
+func (m *measurement) warn(format string, args ...any) {
+	m.res.Warnings = append(m.res.Warnings, fmt.Sprintf(format, args...))
+}
+
+// run tries one method after the other until the destination answers.
+func (m *measurement) run(ctx context.Context) error {
+	var failed error
+	silent := ""
+	for _, method := range m.opt.methods() {
+		s, err := open(ctx, &m.opt, method, &m.left)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, netprobe.ErrUnreachable) {
+				return err
+			}
+			failed = err
+			continue
+		}
+		answered, err := m.measure(ctx, s)
+		s.close()
+		if answered || err != nil {
+			return err
+		}
+		if silent != "" {
+			silent += " nor "
+		}
+		silent += method.String()
+	}
+	if silent == "" {
+		return failed
+	}
+	m.warn("the path MTU was not measured: the destination does not answer %s probes of any size", silent)
+	return nil
+}
+
+// measure is the whole measurement by one method. It reports whether the
+// destination answers it.
+func (m *measurement) measure(ctx context.Context, s *session) (answered bool, err error) {
+	m.res.Method = s.method.String()
+	m.interfaceInfo(s)
+	f, err := s.search(ctx)
+	m.interfaceInfo(s)
+	if !f.answered {
+		if who := s.refusedBy(); who != "" {
+			m.warn("%s says that the destination is unreachable by %v", who, s.method)
+		}
+		return false, err
+	}
+	m.conclude(s, f)
+	if err != nil || !f.confirmed {
+		return true, err
+	}
+	if f.passed < f.top {
+		if err := m.narrow(ctx, s, f); err != nil {
+			return true, err
+		}
+	} else {
+		m.hop.set(1, f.passed)
+	}
+	m.finish(s, f)
+	return true, nil
+}
+
+// narrow finds out about a path that carries less than the first link: who
+// says so, where it is, and whether it is the way there at all.
+func (m *measurement) narrow(ctx context.Context, s *session, f findings) error {
+	if !s.signalled(f.passed + 1) {
+		if err := s.pause(ctx, slowRouter-time.Since(s.firstSent(f.passed+1))); err != nil {
+			return err
+		}
+	}
+	m.signal(s, f)
+	l, err := s.locate(ctx, &m.opt, f)
+	if err != nil {
+		return err
+	}
+	if l.atEnd && !m.res.Signalled && s.method == netprobe.ICMP {
+		forward, err := m.wayThere(ctx, s, f, l)
+		if forward || err != nil {
+			return err
+		}
+	}
+	m.limiter(l)
+	m.hop.set(l.ttl+1, f.passed)
+	return m.prefix(ctx, s, f, l)
+}
+
+// wayThere asks by UDP, whose answers are small, whether only the way back is
+// narrow. If so it takes over what UDP measured.
+func (m *measurement) wayThere(ctx context.Context, s *session, f findings, l location) (forward bool, err error) {
+	u, err := open(ctx, &m.opt, netprobe.UDP, &m.left)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		m.warn("whether the way there or the way back carries only %d bytes could not be told: %v", f.passed, err)
+		return false, nil
+	}
+	defer u.close()
+	u.maxRTT = s.maxRTT
+	g, err := u.search(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case !g.answered:
+		m.warn("whether the way there or the way back carries only %d bytes could not be told: the destination answers no UDP", f.passed)
+		return false, nil
+	case g.passed <= f.passed:
+		return false, nil
+	}
+	back := f.passed
+	m.res.Backward.EchoLimit = &back
+	m.res.Method = netprobe.UDP.String()
+	m.conclude(u, g)
+	m.res.Signalled, m.res.BlackHole, m.res.ClaimedMTU = false, false, nil
+	m.warn("echoes above %d bytes get no answer, but UDP packets of %d bytes arrive: the way back is narrow, or the destination drops large echoes", back, g.passed)
+	if g.confirmed && g.passed >= g.top {
+		m.hop.set(1, g.passed)
+	}
+	return true, nil
+}
+
+// interfaceInfo takes over what the host knows.
+func (m *measurement) interfaceInfo(s *session) {
+	mtu := s.info.InterfaceMTU
+	if s.localMTU > 0 && (mtu == 0 || s.localMTU < mtu) {
+		mtu = s.localMTU
+	}
+	if mtu > 0 {
+		m.res.InterfaceMTU = &mtu
+	}
+	if cached := s.info.CachedMTU; cached > 0 && cached != mtu {
+		m.res.CachedMTU = &cached
+	}
+}
+
+// conclude takes over the measured size; only a confirmed one is the MTU.
+func (m *measurement) conclude(s *session, f findings) {
+	passed := f.passed
+	m.res.AtLeast = &passed
+	m.res.MTU = nil
+	if f.confirmed {
+		m.res.MTU = &passed
+	}
+	if s.method == netprobe.UDP && m.opt.Method == netprobe.Auto && m.res.Backward.EchoLimit == nil {
+		m.warn("the destination answers no echo; measured by UDP, which tests the way there only")
+	}
+}
+
+// finish adds the warnings that need the whole picture.
+func (m *measurement) finish(s *session, f findings) {
+	mtu := *m.res.MTU
+	m.judgeClaims(s, f)
+	if c := m.res.CachedMTU; c != nil && *c < mtu {
+		m.warn("the kernel remembers %d bytes for this path, but %d pass: it will send smaller packets than it could until it forgets", *c, mtu)
+	}
+	if m.opt.Dst.Is6() && mtu < leastMTU6 {
+		m.warn("the path carries only %d bytes; IPv6 asks every link for %d", mtu, leastMTU6)
+	}
+}
+
+// refusedBy names somebody who called the destination unreachable, "" if
+// nobody did.
+func (s *session) refusedBy() string {
+	for _, sh := range s.shots {
+		if sh.refused != "" {
+			return sh.refused
+		}
+	}
+	return ""
+}
