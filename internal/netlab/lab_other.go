@@ -101,3 +101,6 @@ func (*Process) Kill() {}
 
 // Output returns nothing.
 func (*Process) Output() string { return "" }
+
+// Dir returns no directory.
+func (*Namespace) Dir() string { return "" }

@@ -228,3 +228,6 @@ func (ns *Namespace) close() {
 		<-ns.ended
 	})
 }
+
+// Dir is the lab's scratch directory, the same for all its namespaces.
+func (ns *Namespace) Dir() string { return ns.files.dir }

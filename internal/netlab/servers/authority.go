@@ -53,6 +53,9 @@ type zone struct {
 	origin string
 	soa    dns.RR
 	names  map[string][]dns.RR
+	// exists holds the names with records and those between them and the
+	// origin, which exist without any (RFC 8020).
+	exists map[string]bool
 }
 
 // Text is the zone as a zone file.
@@ -74,7 +77,7 @@ func (z Zone) Text() (string, error) {
 }
 
 func parseZone(z Zone) (*zone, error) {
-	out := &zone{origin: strings.ToLower(dns.Fqdn(z.Origin)), names: map[string][]dns.RR{}}
+	out := &zone{origin: strings.ToLower(dns.Fqdn(z.Origin)), names: map[string][]dns.RR{}, exists: map[string]bool{}}
 	text := strings.Join(z.Records, "\n") + "\n"
 	p := dns.NewZoneParser(strings.NewReader(text), out.origin, "")
 	p.SetDefaultTTL(300)
@@ -116,6 +119,12 @@ func (z *zone) complete() error {
 			z.soa = rr
 		}
 	}
+	for name := range z.names {
+		for ; name != z.origin; name = parent(name) {
+			z.exists[name] = true
+		}
+	}
+	z.exists[z.origin] = true
 	return nil
 }
 
@@ -169,18 +178,14 @@ func (z *zone) find(m *dns.Msg, name string, kind uint16) (alias string) {
 	if z.refer(m, name) {
 		return ""
 	}
-	rrs, exists := z.names[name]
-	owner := name
-	if !exists && !z.hasBelow(name) {
-		// Wildcards: the closest existing ancestor's (RFC 4592 3.3.1).
-		for owner != z.origin && !exists {
-			owner = parent(owner)
-			rrs, exists = z.names["*."+strings.TrimPrefix(owner, ".")]
-			if _, ends := z.names[owner]; ends || z.hasBelow(owner) && !exists {
-				break
-			}
+	rrs := z.names[name]
+	if !z.exists[name] {
+		// RFC 4592 3.3.1: the wildcard below the closest name that exists.
+		encloser := parent(name)
+		for encloser != z.origin && !z.exists[encloser] {
+			encloser = parent(encloser)
 		}
-		if !exists {
+		if rrs = z.names["*."+strings.TrimPrefix(encloser, ".")]; rrs == nil {
 			if len(m.Answer) == 0 {
 				m.Rcode = dns.RcodeNameError
 			}
@@ -215,18 +220,6 @@ func (z *zone) refer(m *dns.Msg, name string) bool {
 			m.Extra = append(m.Extra, ofType(glue, dns.TypeAAAA)...)
 		}
 		return true
-	}
-	return false
-}
-
-// hasBelow reports whether the zone has names below name: then it exists,
-// without records (RFC 8020).
-func (z *zone) hasBelow(name string) bool {
-	suffix := "." + strings.TrimPrefix(name, ".")
-	for n := range z.names {
-		if strings.HasSuffix(n, suffix) && n != name {
-			return true
-		}
 	}
 	return false
 }
