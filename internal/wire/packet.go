@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 )
 
 // Errors of the parsers, wrapped with what was wrong.
@@ -318,4 +321,16 @@ func setHeaderChecksum(b []byte) {
 	hlen := int(b[0]&0x0f) * 4
 	b[10], b[11] = 0, 0
 	binary.BigEndian.PutUint16(b[10:], Checksum(b[:hlen]))
+}
+
+// Echo reports whether the packet is an ICMP echo request or reply.
+func (p *Packet) Echo() bool {
+	if p.Proto != ICMP || p.FragOffset != 0 || len(p.Payload) == 0 {
+		return false
+	}
+	if t := p.Payload[0]; p.Version == 6 {
+		return t == uint8(ipv6.ICMPTypeEchoRequest) || t == uint8(ipv6.ICMPTypeEchoReply)
+	} else {
+		return t == uint8(ipv4.ICMPTypeEcho) || t == uint8(ipv4.ICMPTypeEchoReply)
+	}
 }
