@@ -12,6 +12,7 @@ import (
 type node struct {
 	id     NodeID
 	name   string
+	addrs  []netip.Addr
 	router bool
 	Router      // what a router does; for a host, only its error limit
 	echoes bool // answers echo
@@ -61,6 +62,7 @@ func (n *Net) add(nd *node, addrs ...netip.Addr) NodeID {
 			panic(fmt.Sprintf("simnet: %v of %q belongs to %q", a, nd.name, n.nodes[other].name))
 		}
 		n.owners[a] = nd.id
+		nd.addrs = append(nd.addrs, a)
 	}
 	n.nodes = append(n.nodes, nd)
 	n.next = nil
@@ -106,6 +108,11 @@ func (n *Net) SetLink(a, b NodeID, ab Link) {
 		panic(fmt.Sprintf("simnet: %q and %q are not connected", n.node(a).name, n.node(b).name))
 	}
 	l.set(ab)
+}
+
+// Addrs returns the addresses of a node in the order they were given.
+func (n *Net) Addrs(of NodeID) []netip.Addr {
+	return append([]netip.Addr(nil), n.node(of).addrs...)
 }
 
 // LinkMTU is the MTU of the link from a to b, 0 if they are not connected.
