@@ -59,10 +59,10 @@ func newRoot(env *Env) *cobra.Command {
 		Long: `whyslow measures the path, the name resolution and the HTTP exchange of a web
 address side by side, runs control experiments that tell the suspects apart, and
 says which of them makes the response slow, with the evidence.`,
-		Example: `  whyslow report https://www.example.com/           why is it slow?
-  whyslow report www.example.com -o ticket.html     the same, to attach to a ticket
-  whyslow trace www.example.com                     which hop really delays
-  whyslow demo                                      a faulty network on this machine, diagnosed`,
+		Example: `  whyslow report https://www.example.com/         why is it slow?
+  whyslow report www.example.com -o ticket.html   the same, for a ticket
+  whyslow trace www.example.com                   which hop really delays
+  whyslow demo                                    try it on a faulty network`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -87,8 +87,9 @@ says which of them makes the response slow, with the evidence.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(env.Out, cmd) })
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp(root))
-	for _, build := range commands() {
+	for i, build := range commands() {
 		cmd := build(env)
+		cmd.Annotations = map[string]string{helpOrder: fmt.Sprintf("%02d", i)}
 		// A command's flags are listed in the order they were added: the
 		// most useful first.
 		cmd.Flags().SortFlags = false

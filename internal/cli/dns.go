@@ -29,10 +29,10 @@ func newDNS(env *Env) *cobra.Command {
 servers in order, timeouts, attempts, search list. Then asks every server
 directly, for what it has in its cache and for what it must fetch, and names the
 one that costs the time. An address is looked up in reverse.`,
-		Example: `  whyslow dns www.example.com                as a program on this host would wait
-  whyslow dns www.example.com AAAA           one type only
-  whyslow dns www.example.com @192.0.2.53    by another server
-  whyslow dns 192.0.2.7                      reverse: the PTR record, and its name back
+		Example: `  whyslow dns www.example.com               what a program here waits for
+  whyslow dns www.example.com AAAA          one type only
+  whyslow dns www.example.com @192.0.2.53   by another server
+  whyslow dns 192.0.2.7                     reverse, and the name back
   whyslow dns www.example.com --resolv-conf staging.conf --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

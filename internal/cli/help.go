@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,11 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprint(w, "\nCommands:\n")
-		for _, sub := range cmd.Commands() {
+		subs := slices.Clone(cmd.Commands()) // which cobra sorts by name
+		slices.SortStableFunc(subs, func(a, b *cobra.Command) int {
+			return strings.Compare(a.Annotations[helpOrder], b.Annotations[helpOrder])
+		})
+		for _, sub := range subs {
 			if sub.IsAvailableCommand() {
 				fmt.Fprintf(w, "  %-9s %s\n", sub.Name(), sub.Short)
 			}
@@ -47,6 +52,9 @@ Exit status: 0 measured, whatever the verdict; 1, 2, 3 with --fail-on only;
 }
 
 const helpWidth = 80
+
+// helpOrder is the annotation that holds a command's place in the list.
+const helpOrder = "whyslow-order"
 
 func usageLine(cmd *cobra.Command) string {
 	if !cmd.HasParent() {

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,16 +35,16 @@ func newHTTP(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "http URL [FLAGS]",
 		Short: "Time an HTTP exchange, cold and warm, phase by phase",
-		Long: `Fetches a URL several times, each on a fresh connection and then again on the same
-one, and times every phase: resolve, connect, tls, send, wait, receive. Each
-redirect is timed apart. Control requests (a small static file, a path that does
-not exist) tell the application from the server, and the kernel's TCP figures
-tell the network from both. A bare host means https, then http if port 443
-refuses.`,
+		Long: `Fetches a URL several times, each on a fresh connection and then again on the
+same one, and times every phase: resolve, connect, tls, send, wait, receive.
+Each redirect is timed apart. Control requests (a small static file, a path that
+does not exist) tell the application from the server, and the kernel's TCP
+figures tell the network from both. A bare host means https, then http if port
+443 refuses.`,
 		Example: `  whyslow http https://www.example.com/
   whyslow http www.example.com --samples 10           ten fresh connections
   whyslow http -X POST -H 'Accept: text/html' https://www.example.com/search
-  whyslow http -k https://192.0.2.7:8443/ --json      any certificate, for a script`,
+  whyslow http -k https://192.0.2.7:8443/ --json   any certificate, for a script`,
 		Args: oneArg("URL", "whyslow http https://www.example.com/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runHTTP(cmd.Context(), env, &o, args[0])
@@ -89,7 +91,33 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 	if err := deliver(env, &o.common, render.HTTPForms(), res); err != nil {
 		return err
 	}
+	if res.Failure != nil && !o.quiet {
+		if r := remedy(res.Failure, t); r != "" {
+			fmt.Fprintln(env.Err, clean(r))
+		}
+	}
 	return outcome(ctx, res.Failure != nil)
+}
+
+// remedy says what to do about a URL that could not be fetched, "" where the
+// failure says it all.
+func remedy(f *httpcheck.Failure, t target) string {
+	switch f.Kind {
+	case "nxdomain", "dns":
+		return "whyslow dns " + t.host + " shows each step of the resolution"
+	case "refused":
+		return "nothing listens there: check the port, and that the server runs"
+	case "unreachable", "timeout":
+		return "whyslow trace -T " + t.given + " shows how far packets come"
+	case "certificate":
+		return "--cacert FILE trusts a private authority; -k, --insecure measures in spite of the certificate"
+	case "tls", "protocol":
+		if strings.HasPrefix(t.url, "https://") {
+			plain := "http://" + strings.TrimPrefix(t.url, "https://")
+			return "if the server speaks plain HTTP on that port: whyslow http " + plain
+		}
+	}
+	return ""
 }
 
 // fetch measures the target, over plain http if it is a bare host that refuses

@@ -25,11 +25,11 @@ func newReport(env *Env) *cobra.Command {
 		Use:   "report URL [FLAGS]",
 		Short: "Say why a URL is slow: measure everything, judge, write the report",
 		Long: `Measures DNS, the path and the HTTP exchange of a URL side by side, runs the
-control experiments that could change the verdict, and says which of network, DNS
-and server makes the response slow, where, with what confidence and on what
+control experiments that could change the verdict, and says which of network,
+DNS and server makes the response slow, where, with what confidence and on what
 evidence. A bare host means https, then http if port 443 refuses.`,
 		Example: `  whyslow report https://www.example.com/
-  whyslow report www.example.com -o incident.html -o incident.md -o incident.json
+  whyslow report www.example.com -o incident.html -o incident.json
   whyslow report www.example.com --budget quick --json
   whyslow report www.example.com --fail-on critical --quiet     for cron and CI
   whyslow report -k --resolv-conf staging.conf https://shop.example.com/`,

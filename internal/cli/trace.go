@@ -51,12 +51,12 @@ func newTrace(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace HOST|URL [FLAGS]",
 		Short: "Show every hop to a host, and which one really delays",
-		Long: `Traces the path to a host with packets whose TTL runs out on the way: every hop,
-its latency, loss and MTU. All hops are asked at once, so a trace takes about one
-round trip to the destination. A router that only answers slowly is told apart
-from one that forwards slowly: what counts is what lies behind it.`,
+		Long: `Traces the path to a host with packets whose TTL runs out on the way: every
+hop, its latency, loss and MTU. All hops are asked at once, so a trace takes
+about one round trip to the destination. A router that only answers slowly is
+told apart from one that forwards slowly: what counts is what lies behind it.`,
 		Example: `  whyslow trace www.example.com            the best protocol this host permits
-  whyslow trace -T www.example.com         with TCP to port 443, as the browser goes
+  whyslow trace -T www.example.com         with TCP to port 443, like a browser
   whyslow trace -T -p 8080 192.0.2.7       with TCP to another port
   whyslow trace -n -q 10 www.example.com   no names, ten probes a hop
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
