@@ -24,7 +24,7 @@ func connect(ns, wires *Namespace, e End, index int) (name string, p port, fd in
 		return "", nil, -1, err
 	}
 	if wires != nil {
-		v, err := newVeth(ns, wires, name, index, e.mtu())
+		v, err := newVeth(ns, wires, name, index, e.MTU)
 		if err != nil {
 			return "", nil, -1, err
 		}
@@ -137,8 +137,8 @@ func configureDevice(h *netlink.Handle, e End, device string) error {
 	if err := h.LinkSetARPOff(link); err != nil {
 		return fmt.Errorf("turning ARP off on %s: %w", device, err)
 	}
-	if err := h.LinkSetMTU(link, e.mtu()); err != nil {
-		return fmt.Errorf("setting the MTU of %s to %d: %w", device, e.mtu(), err)
+	if err := h.LinkSetMTU(link, e.MTU); err != nil {
+		return fmt.Errorf("setting the MTU of %s to %d: %w", device, e.MTU, err)
 	}
 	if err := h.LinkSetTxQLen(link, queue); err != nil {
 		return fmt.Errorf("setting the queue of %s: %w", device, err)

@@ -55,7 +55,7 @@ func (l *Lab) start(cfg Config) (err error) {
 	if l.driver, err = newDriver(cfg.Net, l.Carrier); err != nil {
 		return err
 	}
-	for _, e := range cfg.Ends {
+	for _, e := range cfg.withMTUs() {
 		ns, err := newNamespace(e.name(), e.Node == cfg.Client, l.files)
 		if err != nil {
 			return err

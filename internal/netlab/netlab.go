@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/simnet"
@@ -62,8 +63,8 @@ type End struct {
 	// Addrs are the addresses of the end's one interface. Default routes for
 	// their families lead into the model.
 	Addrs []netip.Addr
-	// MTU of the interface in bytes. Zero means 1500. It should be that of
-	// the host's link in the model.
+	// MTU of the interface in bytes. Zero means that of the host's link in
+	// the model.
 	MTU int
 }
 
@@ -116,11 +117,22 @@ func (e End) name() string {
 	return fmt.Sprintf("end %d", e.Node)
 }
 
-func (e End) mtu() int {
-	if e.MTU == 0 {
-		return 1500
+// withMTUs returns the ends with every MTU set.
+func (c Config) withMTUs() []End {
+	ends := slices.Clone(c.Ends)
+	for i := range ends {
+		if ends[i].MTU != 0 {
+			continue
+		}
+		ends[i].MTU = 1500
+		for _, other := range c.Ends {
+			if other.Node != ends[i].Node {
+				ends[i].MTU = c.Net.FirstMTU(ends[i].Node, other.Addrs[0])
+				break
+			}
+		}
 	}
-	return e.MTU
+	return ends
 }
 
 // Traffic counts what the driver carried.

@@ -230,7 +230,7 @@ func offloadsOff(name string) error {
 		req := &ethtoolRequest{data: value}
 		copy(req.name[:unix.IFNAMSIZ-1], name)
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(req)))
-		runtime.KeepAlive(value)
+		runtime.KeepAlive(req.data)
 		if errno != 0 {
 			return errno
 		}

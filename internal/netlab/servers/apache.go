@@ -61,6 +61,7 @@ func StartApache(ctx context.Context, ns *netlab.Namespace, cfg ApacheConfig) (*
 		return nil, errors.New("servers: TLS without a certificate")
 	}
 	files := map[string][]byte{
+		"mime.types":         []byte("text/html html\ntext/css css\ntext/plain txt\nimage/x-icon ico\n"),
 		"htdocs/favicon.ico": control["/favicon.ico"].Body, "htdocs/robots.txt": control["/robots.txt"].Body,
 	}
 	for path, content := range cfg.Files {
@@ -88,7 +89,8 @@ func StartApache(ctx context.Context, ns *netlab.Namespace, cfg ApacheConfig) (*
 	return startDaemon(ctx, ns, daemonConfig{
 		name: name, programs: []string{"apache2", "httpd"},
 		args: []string{"-d", dir, "-f", conf, "-DFOREGROUND"}, dir: dir,
-		logs: []string{"error.log"}, ready: slices.Concat(cfg.Addrs, cfg.TLSAddrs),
+		logs: []string{"error.log"},
+		pid:  "httpd.pid", addrs: slices.Concat(cfg.Addrs, cfg.TLSAddrs), ready: connects,
 	})
 }
 
@@ -129,7 +131,7 @@ func (c ApacheConfig) text(dir string) string {
 	p("Mutex file:%s default", dir)
 	p("HostnameLookups %s", lookups)
 	p("DocumentRoot %s/htdocs\nDirectoryIndex index.html\nScriptSock %s/cgi.sock", dir, dir)
-	p("AddType text/html .html\nAddType text/css .css\nAddType image/x-icon .ico")
+	p("TypesConfig mime.types")
 	require := "all granted"
 	if c.RequireHost != "" {
 		require = "host " + c.RequireHost
@@ -138,7 +140,7 @@ func (c ApacheConfig) text(dir string) string {
 	p("<FilesMatch \"^(favicon.ico|robots.txt)$\">\n Require all granted\n</FilesMatch>")
 	p("ScriptAlias /cgi-bin/ %s/cgi-bin/\n<Directory %s/cgi-bin>\n Options +ExecCGI\n Require %s\n</Directory>", dir, dir, require)
 	for _, a := range c.TLSAddrs {
-		p("<VirtualHost %s>\n SSLEngine on\n SSLCertificateFile %s/cert.pem\n SSLCertificateKeyFile %s/key.pem\n</VirtualHost>", a, dir, dir)
+		p("<VirtualHost %s>\n ServerName %s\n SSLEngine on\n SSLCertificateFile %s/cert.pem\n SSLCertificateKeyFile %s/key.pem\n</VirtualHost>", a, host, dir, dir)
 	}
 	for _, line := range c.Extra {
 		p("%s", line)

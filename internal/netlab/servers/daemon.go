@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/whyslow/whyslow/internal/netlab"
 )
 
@@ -40,7 +42,11 @@ type daemonConfig struct {
 	args     []string
 	dir      string
 	logs     []string
-	ready    []netip.AddrPort // it is ready when these take TCP connections
+	// It is ready when the file pid, if it writes one, is in dir and ready
+	// succeeds at addrs.
+	pid   string
+	addrs []netip.AddrPort
+	ready func(context.Context, *netlab.Namespace, netip.AddrPort) error
 }
 
 // startDaemon starts the server and waits until it listens.
@@ -59,21 +65,28 @@ func startDaemon(ctx context.Context, ns *netlab.Namespace, c daemonConfig) (*Da
 	d := &Daemon{Process: p, name: c.name, dir: c.dir, logs: c.logs}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for _, a := range c.ready {
-		if err := d.await(ctx, ns, a); err != nil {
-			d.Kill()
-			return nil, fmt.Errorf("servers: %s does not listen on %s: %w\n%s", c.name, a, err, d.Log())
+	err = d.await(ctx, func() error {
+		_, err := os.Stat(filepath.Join(c.dir, c.pid))
+		return err
+	})
+	for _, a := range c.addrs {
+		if err == nil {
+			err = d.await(ctx, func() error { return c.ready(ctx, ns, a) })
 		}
+	}
+	if err != nil {
+		d.Kill()
+		return nil, fmt.Errorf("servers: %s does not get ready: %w\n%s", c.name, err, d.Log())
 	}
 	return d, nil
 }
 
-// await waits until the daemon takes connections.
-func (d *Daemon) await(ctx context.Context, ns *netlab.Namespace, addr netip.AddrPort) error {
+// await tries until the daemon is ready.
+func (d *Daemon) await(ctx context.Context, ready func() error) error {
 	for {
-		c, err := ns.Dial(ctx, "tcp", addr.String())
+		err := ready()
 		if err == nil {
-			return c.Close()
+			return nil
 		}
 		select {
 		case <-d.Done():
@@ -83,6 +96,24 @@ func (d *Daemon) await(ctx context.Context, ns *netlab.Namespace, addr netip.Add
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// connects is ready when the daemon takes a connection.
+func connects(ctx context.Context, ns *netlab.Namespace, addr netip.AddrPort) error {
+	c, err := ns.Dial(ctx, "tcp", addr.String())
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// answers is ready when the daemon answers a query, however: one for its
+// version, which no server asks others about.
+func answers(ctx context.Context, ns *netlab.Namespace, addr netip.AddrPort) error {
+	q := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
+	q.Question[0].Qclass = dns.ClassCHAOS
+	_, err := exchange(ctx, ns, addr, q, 200*time.Millisecond)
+	return err
 }
 
 // Close ends the daemon.

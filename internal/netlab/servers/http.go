@@ -158,12 +158,15 @@ type faultyListener struct {
 
 func (l *faultyListener) Accept() (net.Conn, error) {
 	for {
-		if !pause(l.s.ctx, l.s.cfg.AcceptDelay) {
-			return nil, net.ErrClosed
-		}
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		// After the kernel's accept rather than before it: else a listener
+		// that was idle for long enough would take the next client at once.
+		if !pause(l.s.ctx, l.s.cfg.AcceptDelay) {
+			_ = c.Close()
+			return nil, net.ErrClosed
 		}
 		l.s.connections.Add(1)
 		if !l.s.cfg.ResetOnAccept {

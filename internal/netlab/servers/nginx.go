@@ -53,7 +53,8 @@ func StartNginx(ctx context.Context, ns *netlab.Namespace, cfg NginxConfig) (*Da
 	return startDaemon(ctx, ns, daemonConfig{
 		name: name, programs: []string{name},
 		args: []string{"-p", dir + "/", "-e", dir + "/error.log", "-c", conf}, dir: dir,
-		logs: []string{"error.log"}, ready: slices.Concat(cfg.Addrs, cfg.TLSAddrs),
+		logs: []string{"error.log"},
+		pid:  "nginx.pid", addrs: slices.Concat(cfg.Addrs, cfg.TLSAddrs), ready: connects,
 	})
 }
 

@@ -41,7 +41,8 @@ func StartNSD(ctx context.Context, ns *netlab.Namespace, cfg NSDConfig) (*Daemon
 	}
 	return startDaemon(ctx, ns, daemonConfig{
 		name: name, programs: []string{name}, args: []string{"-d", "-c", conf}, dir: dir,
-		logs: []string{"nsd.log"}, ready: cfg.Addrs,
+		logs:  []string{"nsd.log"},
+		addrs: cfg.Addrs, ready: answers,
 	})
 }
 
@@ -56,7 +57,7 @@ func (c NSDConfig) text(dir string) string {
 	if u := account(); u != nil {
 		username = u.Username
 	}
-	p(" username: %s\n chroot: \"\"\n zonesdir: %q\n pidfile: %q", username, dir, filepath.Join(dir, "nsd.pid"))
+	p(" username: %s\n chroot: \"\"\n database: \"\"\n zonesdir: %q\n pidfile: %q", username, dir, filepath.Join(dir, "nsd.pid"))
 	p(" logfile: %q\n zonelistfile: %q\n xfrdfile: %q\n xfrdir: %q", filepath.Join(dir, "nsd.log"),
 		filepath.Join(dir, "zone.list"), filepath.Join(dir, "xfrd.state"), dir)
 	p(" server-count: 1\n hide-version: yes\n rrl-ratelimit: 0")

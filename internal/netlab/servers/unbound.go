@@ -36,8 +36,9 @@ func StartUnbound(ctx context.Context, ns *netlab.Namespace, cfg UnboundConfig) 
 		return nil, fmt.Errorf("servers: preparing %s: %w", name, err)
 	}
 	return startDaemon(ctx, ns, daemonConfig{
-		name: name, programs: []string{name}, args: []string{"-d", "-p", "-c", conf}, dir: dir,
-		logs: []string{"unbound.log"}, ready: cfg.Addrs,
+		name: name, programs: []string{name}, args: []string{"-d", "-c", conf}, dir: dir,
+		logs:  []string{"unbound.log"},
+		addrs: cfg.Addrs, ready: answers,
 	})
 }
 
