@@ -65,7 +65,7 @@ func (s *sock) send(b, oob []byte, to unix.Sockaddr, before func(), tooBig func(
 			return err != unix.EAGAIN
 		})
 		if werr != nil {
-			return fmt.Errorf("netprobe: sending: %w", werr)
+			return fmt.Errorf("%w (%v)", os.ErrClosed, werr) // nothing else fails here
 		}
 		if err == unix.EMSGSIZE && tooBig() {
 			return err
@@ -101,7 +101,7 @@ func sendError(err error, mtu int) error {
 		return fmt.Errorf("netprobe: sending: %w (%w)", ErrUnreachable, err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fmt.Errorf("netprobe: sending: %w (%w)", ErrNotPermitted, err)
-	case errors.Is(err, os.ErrClosed), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, os.ErrClosed):
 		return fmt.Errorf("netprobe: sending: %w", net.ErrClosed)
 	}
 	return fmt.Errorf("netprobe: sending: %w", err)
@@ -122,15 +122,12 @@ func openError(doing string, err error) error {
 // of changes only.
 func (s *sock) loop(closed <-chan struct{}, drain func(fd int)) {
 	for {
-		err := s.raw.Read(func(fd uintptr) bool {
+		_ = s.raw.Read(func(fd uintptr) bool {
 			drain(int(fd))
 			return false
 		})
-		if errors.Is(err, os.ErrClosed) {
-			return
-		}
-		// The poller refuses to wait on a socket that reports nothing but
-		// an error, which it does while its send buffer is full.
+		// Closed; or the poller refuses to wait on a socket that reports
+		// nothing but an error, which it does while its send buffer is full.
 		t := time.NewTimer(2 * time.Millisecond)
 		select {
 		case <-closed:
