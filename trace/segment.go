@@ -141,25 +141,26 @@ func Segments(res *Result) []Segment {
 }
 
 // returnChanges reports whether the way back from point i and from all behind
-// it differs from what point i−1 and the TTLs let expect.
+// it is longer or shorter, against the way there, than from any point before.
+// One router that counts otherwise than its neighbours is no change.
 func returnChanges(pts []point, i int) bool {
-	before, ok := detour(pts[i-1])
-	if !ok {
+	if _, ok := detour(pts[i]); !ok {
 		return false
 	}
-	seen := false
-	for _, p := range pts[i:] {
-		d, ok := detour(p)
+	known := false
+	for _, p := range pts[:i] {
+		before, ok := detour(p)
 		if !ok {
 			continue
 		}
-		if d == before {
-			return false
+		known = true
+		for _, q := range pts[i:] {
+			if d, ok := detour(q); ok && d == before {
+				return false
+			}
 		}
-		seen = true
 	}
-	_, here := detour(pts[i])
-	return seen && here
+	return known
 }
 
 // detour is how many hops longer the way back from a hop is than the way
