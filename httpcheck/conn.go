@@ -87,6 +87,12 @@ func (g *group) open(ctx context.Context, u *url.URL, x *Exchange, st *stamp) (*
 	g.use(k.meter, u)
 	x.Connection, x.Remote, x.Local = k.number, k.remote.String(), k.local.String()
 	x.TCPStart = tcpInfo(raw)
+	if g.idle > 0 {
+		if stood, err = k.leaveIdle(ctx, g.idle, st); err != nil {
+			_ = k.meter.Close()
+			return nil, err
+		}
+	}
 	var app io.Reader = k.meter
 	if u.Scheme == "https" {
 		// The handshake follows the connect at once; what lies between is

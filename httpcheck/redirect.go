@@ -18,6 +18,7 @@ type group struct {
 	client *Client
 	opts   Options
 	conns  map[string]*conn // by scheme and authority
+	idle   time.Duration    // left idle after connecting; only for Client.Idle
 
 	mu     sync.Mutex
 	active *meter   // the connection in use

@@ -151,7 +151,7 @@ func (c *common) names() (func(context.Context, netip.Addr) string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return diagnose.Names(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg), nil
+	return diagnose.Names(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53), nil
 }
 
 // progress is one line on a terminal that tells what is being done. On

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/simnet"
@@ -39,16 +40,15 @@ type dnsPlan struct {
 
 // webPlan is the web server.
 type webPlan struct {
-	tls        bool
-	think      time.Duration
-	thinkSwing time.Duration // think varies by up to this much
-	bytes      int
-	drip       int           // body pieces; 0 means at once
-	dripPause  time.Duration // between pieces
-	handshake  time.Duration
-	accept     time.Duration // each connection is accepted this late
-	lookup     lookupMoment
-	redirects  int
+	tls       bool
+	think     time.Duration
+	bytes     int
+	drip      int           // body pieces; 0 means at once
+	dripPause time.Duration // between pieces
+	handshake time.Duration
+	accept    time.Duration // each connection is accepted this late
+	lookup    lookupMoment
+	redirects int
 }
 
 // lookupMoment is when the server looks its visitor's name up.
@@ -125,14 +125,19 @@ func (p *plan) is(l reports.Layer, component, where, story string, args ...any) 
 // narrow sets the MTU of link i and of nothing else.
 func (p *plan) narrow(i, mtu int) { p.there[i].MTU, p.back[i].MTU = mtu, mtu }
 
-func (p *plan) url() string {
-	scheme := "http"
+func (p *plan) url() string { return p.urlAt(0) }
+
+// urlAt is the page's URL at a port; 0 means the scheme's own.
+func (p *plan) urlAt(port uint16) string {
+	u := url.URL{Scheme: "http", Host: webName, Path: "/page"}
 	if p.web.tls {
-		scheme = "https"
+		u.Scheme = "https"
 	}
-	path := "/page"
+	if port != 0 {
+		u.Host = fmt.Sprintf("%s:%d", webName, port)
+	}
 	if p.web.redirects > 0 {
-		path = "/old/" + fmt.Sprint(p.web.redirects)
+		u.Path = fmt.Sprintf("/old/%d", p.web.redirects)
 	}
-	return scheme + "://" + webName + path
+	return u.String()
 }

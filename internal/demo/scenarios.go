@@ -119,7 +119,6 @@ func farThinkTime(p *plan) {
 	rtt := p.between(90*msec, 180*msec)
 	p.stretch(rtt)
 	p.web.think = p.between(900*msec, 1500*msec)
-	p.web.thinkSwing = p.web.think / 5
 	p.is(reports.Server, "think-time", webAddr.String(), "the server thinks for %v; the %v of round trip are innocent",
 		p.web.think.Round(msec), rtt.Round(msec))
 }

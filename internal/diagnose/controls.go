@@ -19,7 +19,9 @@ func (r *run) controls(ctx context.Context) {
 	r.fold()
 	if pause := idlePause(r.judge()); pause > 0 {
 		r.say("http", "asking again over a connection that was left idle")
-		r.keepControl(r.http.Idle(ctx, pause))
+		c, err := r.http.Idle(ctx, pause)
+		r.keepControl(c, err)
+		r.fold()
 	}
 }
 
@@ -28,18 +30,8 @@ func (r *run) control(ctx context.Context, name string) {
 		return
 	}
 	r.say("http", "control: "+name)
-	switch name {
-	case "static":
-		r.keepControl(r.http.Static(ctx))
-	case "not-found":
-		r.keepControl(r.http.NotFound(ctx))
-	case "options":
-		r.keepControl(r.http.OptionsStar(ctx))
-	case "mss-clamp":
-		r.keepControl(r.http.MSSClamp(ctx))
-	case "canary":
-		r.keepControl(r.http.Canary(ctx))
-	}
+	c, err := r.http.Control(ctx, name)
+	r.keepControl(c, err)
 }
 
 func (r *run) keepControl(c httpcheck.Control, err error) {

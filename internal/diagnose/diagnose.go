@@ -134,7 +134,7 @@ func (r *run) startDNS(ctx context.Context, tasks *sync.WaitGroup) <-chan addres
 }
 
 func (r *run) dnsOptions(host string) dnscheck.Options {
-	return dnscheck.Options{Name: host, Family: dnscheck.Family(r.opt.Family), ResolvConf: r.opt.ResolvConf,
+	return dnscheck.Options{Name: host, Family: dnscheck.Family(r.opt.Family), ResolvConf: r.opt.ResolvConf, Port: r.opt.DNSPort,
 		Source: r.opt.Source, Interface: r.opt.Interface, Probes: r.limits.probes}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
@@ -48,7 +47,7 @@ func (r *run) keepEvent(e httpcheck.Event) {
 func (r *run) fold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.report.HTTP.Finish(time.Since(r.began), r.http.Requests())
+	r.http.Finish(r.report.HTTP)
 }
 
 // judge asks for an opinion on what is known so far.

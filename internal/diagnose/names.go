@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"strings"
@@ -17,8 +18,8 @@ const nameWait = time.Second
 
 // Names returns a function that looks up the PTR name of an address at the
 // configured resolvers, the first that answers; "" where there is none. It
-// suits trace.Options.Names. Search lists play no part in reverse lookups.
-func Names(ex dnscheck.Exchanger, conf *dnscheck.Config) func(context.Context, netip.Addr) string {
+// suits trace.Options.Names. Zero is no port. Search lists play no part in reverse lookups.
+func Names(ex dnscheck.Exchanger, conf *dnscheck.Config, port uint16) func(context.Context, netip.Addr) string {
 	return func(ctx context.Context, addr netip.Addr) string {
 		arpa, err := dns.ReverseAddr(addr.Unmap().WithZone("").String())
 		if err != nil {
@@ -27,7 +28,7 @@ func Names(ex dnscheck.Exchanger, conf *dnscheck.Config) func(context.Context, n
 		for _, server := range conf.Nameservers {
 			one, cancel := context.WithTimeout(ctx, nameWait)
 			a, err := ex.Exchange(one, dnscheck.Query{
-				Server: netip.AddrPortFrom(server, 53), Name: arpa, Type: dns.TypePTR})
+				Server: netip.AddrPortFrom(server, port), Name: arpa, Type: dns.TypePTR})
 			cancel()
 			if err == nil && a.Msg != nil {
 				return firstPTR(a.Msg)
@@ -56,5 +57,5 @@ func (r *run) names() func(context.Context, netip.Addr) string {
 	if err != nil {
 		return nil
 	}
-	return Names(&dnscheck.Host{Source: r.opt.Source, Interface: r.opt.Interface}, conf)
+	return Names(&dnscheck.Host{Source: r.opt.Source, Interface: r.opt.Interface}, conf, cmp.Or(r.opt.DNSPort, 53))
 }

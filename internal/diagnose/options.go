@@ -55,12 +55,14 @@ type Options struct {
 	Family int // 4, 6, or 0 for both
 	// ResolvConf is the resolver configuration. Empty means /etc/resolv.conf.
 	ResolvConf string
-	Method     string // empty means GET
-	Header     http.Header
-	RootCAs    *x509.CertPool // nil means the host's
-	Insecure   bool
-	Source     netip.Addr
-	Interface  string
+	// DNSPort is where its nameservers listen. Zero means 53.
+	DNSPort   uint16
+	Method    string // empty means GET
+	Header    http.Header
+	RootCAs   *x509.CertPool // nil means the host's
+	Insecure  bool
+	Source    netip.Addr
+	Interface string
 	// MaxTime ends the diagnosis with what is known. Zero means no bound but
 	// those of the instruments.
 	MaxTime time.Duration
