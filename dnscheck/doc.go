@@ -12,6 +12,8 @@
 // # Limits
 //
 // The model is glibc's, on every platform; musl and Go's own resolver differ.
+// It is getaddrinfo without AI_ADDRCONFIG, as curl calls it: with that flag a
+// host that has addresses of one family asks for that family alone.
 // nsswitch.conf is not read: "files dns" is assumed, as nearly every Linux
 // host has it, and the Stub says so where the hosts file answered. The
 // variables RES_OPTIONS, LOCALDOMAIN and HOSTALIASES are not read; a caller

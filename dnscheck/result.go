@@ -98,6 +98,9 @@ type Step struct {
 	// RecursionAvailable and Authoritative are the answer's RA and AA bits.
 	RecursionAvailable bool `json:"ra,omitempty"`
 	Authoritative      bool `json:"aa,omitempty"`
+	// Referral says that the answer was empty, without recursion and without
+	// authority, so that the stub went on.
+	Referral bool `json:"referral,omitempty"`
 }
 
 // Server is a direct measurement of one server, for one type and transport.

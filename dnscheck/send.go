@@ -66,8 +66,6 @@ type stubRun struct {
 	// singleRequest and reopen are switched on for the rest of the resolution
 	// by a lost twin, as res_send.c does in statp->options.
 	singleRequest, reopen bool
-	// noEDNS is RES_F_EDNS0ERR.
-	noEDNS bool
 }
 
 // sent is the result of one send.
@@ -160,12 +158,22 @@ func (w *wait) ask(ctx context.Context, i int, tcp bool, ch chan<- reply) {
 		Server: w.server(), Name: w.name, Type: w.qs[i].qtype, ID: w.qs[i].id, TCP: tcp,
 		AD: w.cfg.TrustAD, Flow: w.flow,
 	}
-	if w.cfg.EDNS0 && !w.noEDNS {
+	if w.cfg.EDNS0 {
 		q.EDNS = edns0Size
 	}
 	began := time.Now()
 	go func() {
 		a, err := w.ex.Exchange(ctx, q)
+		if err == nil && len(a.Msg.Question) == 0 {
+			// A server that chokes on the query and answers FORMERR without
+			// repeating the question is not heard by send_dg, which compares
+			// questions: it waits on.
+			<-ctx.Done()
+			a, err = nil, &OutcomeError{Outcome: outcomeOf(ctx.Err()), Server: q.Server, TCP: tcp}
+			if asOutcome(err).Outcome == Timeout {
+				asOutcome(err).Outcome = Mismatch
+			}
+		}
 		ch <- reply{i: i, step: step, elapsed: time.Since(began), ans: a, err: err}
 	}()
 }
@@ -185,6 +193,7 @@ func (r *stubRun) record(p reply) {
 	}
 	st.Answers, st.TTL = len(m.Answer), minTTL(m.Answer)
 	st.EDE, st.RecursionAvailable, st.Authoritative = ede(m), m.RecursionAvailable, m.Authoritative
+	st.Referral = lame(m)
 }
 
 // finish collects the questions still in flight after the wait was decided.
@@ -232,10 +241,9 @@ func (r *stubRun) fresh() bool  { return r.reopen || r.cfg.SingleRequestReopen }
 // question of two was answered when time ran out.
 func (w *wait) datagramOnce(ctx context.Context, s *sent) (v verdict, lostTwin bool) {
 	s.answers, s.malformed = nil, false
-	limit := w.cfg.serverWait(w.ns)
-	wctx, cancel := context.WithTimeout(ctx, limit)
+	wctx, cancel := context.WithTimeout(ctx, w.cfg.serverWait(w.ns))
 	ch := make(chan reply, len(w.qs))
-	began, inFlight, asked, received := time.Now(), 0, 0, 0
+	inFlight, asked, received := 0, 0, 0
 	for asked < len(w.qs) && (asked == 0 || !w.single()) {
 		w.ask(wctx, asked, false, ch)
 		asked++
@@ -246,15 +254,6 @@ func (w *wait) datagramOnce(ctx context.Context, s *sent) (v verdict, lostTwin b
 		if inFlight == 0 {
 			if asked == len(w.qs) {
 				break
-			}
-			if s.rejectedOnly(received) {
-				// res_send.c goes on polling for a second answer that was
-				// never asked for.
-				if !sleep(ctx, limit-time.Since(began)) {
-					return interrupted, false
-				}
-				s.gotSomewhere = true
-				return nextServer, false
 			}
 			if w.fresh() {
 				w.flow.Drop(w.server())
@@ -300,11 +299,6 @@ func (w *wait) datagramOnce(ctx context.Context, s *sent) (v verdict, lostTwin b
 	return done, false
 }
 
-// rejectedOnly reports whether the one answer received was a rejection.
-func (s *sent) rejectedOnly(received int) bool {
-	return received == 1 && len(s.answers) == 0 && !s.malformed
-}
-
 // accept takes one reply into s. decided says that the wait is over.
 func (w *wait) accept(s *sent, p reply, received *int) (v verdict, decided bool) {
 	if p.err != nil {
@@ -318,13 +312,9 @@ func (w *wait) accept(s *sent, p reply, received *int) (v verdict, decided bool)
 	}
 	s.gotSomewhere = true
 	m := p.ans.Msg
-	if m.Rcode == dns.RcodeFormatError && w.cfg.EDNS0 && !w.noEDNS {
-		w.noEDNS = true
-		return nextServer, true
-	}
 	if rejects(m) {
 		s.rejected = rcodeString(m.Rcode)
-		if *received > 0 || len(w.qs) == 1 {
+		if *received > 0 || len(w.qs) == 1 || w.single() {
 			if len(s.answers) > 0 || s.malformed {
 				return done, true
 			}

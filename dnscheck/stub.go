@@ -96,12 +96,7 @@ type queryResult struct {
 
 // query is __res_context_query: send, then see what the answers amount to.
 func (r *stubRun) query(ctx context.Context, name string, types []uint16) queryResult {
-	edns := r.cfg.EDNS0 && !r.noEDNS
 	s := r.send(ctx, name, types)
-	if s.failed && edns && r.noEDNS {
-		// A server choked on the OPT record: everything again without.
-		s = r.send(ctx, name, types)
-	}
 	q := queryResult{name: name, sent: s, herrno: tryAgain, servfail: s.rejected == "SERVFAIL"}
 	if s.failed || s.interrupted {
 		return q
