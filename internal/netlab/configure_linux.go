@@ -19,8 +19,7 @@ func connect(ns, wires *Namespace, e End, index int) (name string, p port, fd in
 	if ns.netns < 0 {
 		name = "lab0"
 	}
-	prepare := func() error { return namespaceSettings() }
-	if err := ns.Do(prepare); err != nil {
+	if err := ns.Do(namespaceSettings); err != nil {
 		return "", nil, -1, err
 	}
 	if wires != nil {
@@ -123,9 +122,7 @@ func namespaceSettings() error {
 
 // configure gives an end's device its addresses and routes.
 func configure(ns *Namespace, e End, device string) error {
-	return ns.Do(func() error {
-		return withHandle(func(h *netlink.Handle) error { return configureDevice(h, e, device) })
-	})
+	return ns.handle(func(h *netlink.Handle) error { return configureDevice(h, e, device) })
 }
 
 func configureDevice(h *netlink.Handle, e End, device string) error {
@@ -148,8 +145,7 @@ func configureDevice(h *netlink.Handle, e End, device string) error {
 	}
 	families := map[bool]bool{}
 	for _, a := range e.Addrs {
-		host := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
-		if err := h.AddrAdd(link, &netlink.Addr{IPNet: host, Flags: unix.IFA_F_NODAD}); err != nil {
+		if err := h.AddrAdd(link, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD}); err != nil {
 			return fmt.Errorf("adding %s to %s: %w", a, device, err)
 		}
 		families[a.Is4()] = true

@@ -104,3 +104,17 @@ func (*Process) Output() string { return "" }
 
 // Dir returns no directory.
 func (*Namespace) Dir() string { return "" }
+
+// Chain is a chain of kernel routers; on this platform there is none.
+type Chain struct{ Client, Server *Namespace }
+
+// NewKernelChain returns ErrUnsupported for every valid ChainConfig.
+func NewKernelChain(cfg ChainConfig) (*Chain, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrUnsupported
+}
+
+// Close does nothing.
+func (*Chain) Close() error { return nil }

@@ -1,0 +1,203 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Chain is a chain of kernel routers that runs.
+type Chain struct {
+	Client, Server *Namespace
+
+	routers []*Namespace
+	files   *fileSystem
+	once    sync.Once
+	err     error
+}
+
+// NewKernelChain builds a chain. Like a Lab it needs a process that Enter or
+// Main started, and takes the place of one.
+func NewKernelChain(cfg ChainConfig) (*Chain, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if !Inside() {
+		return nil, ErrOutside
+	}
+	c := &Chain{}
+	if err := c.start(cfg); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// start builds what a chain consists of; Close undoes it from any point.
+func (c *Chain) start(cfg ChainConfig) (err error) {
+	if c.files, err = newFileSystem(); err != nil {
+		return err
+	}
+	if c.Client, err = newNamespace("client", true, c.files); err != nil {
+		return err
+	}
+	for i := range cfg.Routers {
+		r, err := newNamespace(fmt.Sprintf("router %d", i+1), false, c.files)
+		if err != nil {
+			return err
+		}
+		c.routers = append(c.routers, r)
+	}
+	if c.Server, err = newNamespace("server", false, c.files); err != nil {
+		return err
+	}
+	nodes := append(append([]*Namespace{c.Client}, c.routers...), c.Server)
+	for _, ns := range nodes {
+		if err := ns.Do(namespaceSettings); err != nil {
+			return fmt.Errorf("netlab: preparing %s: %w", ns.name, err)
+		}
+	}
+	for i := range len(nodes) - 1 {
+		if err := linkUp(nodes[i], nodes[i+1], i, cfg.mtu(i)); err != nil {
+			return fmt.Errorf("netlab: link %d: %w", i, err)
+		}
+	}
+	return c.address(cfg)
+}
+
+// The client's side of a link is called right, the server's left, as seen from
+// the node they belong to; the client's own has a lab device's name.
+const (
+	left  = "left"
+	right = "right"
+)
+
+func rightOf(ns *Namespace) string {
+	if ns.netns < 0 {
+		return "lab0"
+	}
+	return right
+}
+
+// linkUp joins two neighbours with a veth pair.
+func linkUp(a, b *Namespace, index, mtu int) error {
+	// Both ends have the same hardware address and no ARP: what one sends "to
+	// itself" is for the other, and no packet waits for a neighbour.
+	hw := net.HardwareAddr{2, 0, 0, 1, 0, byte(index)}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr, attrs.MTU, attrs.TxQLen = rightOf(a), hw, mtu, -1
+	err := a.handle(func(h *netlink.Handle) error {
+		return h.LinkAdd(&netlink.Veth{
+			LinkAttrs: attrs, PeerName: left, PeerHardwareAddr: hw,
+			PeerNamespace: netlink.NsFd(b.netns), PeerMTU: uint32(mtu),
+		})
+	})
+	if err != nil {
+		return &PermissionError{Reason: NoCarrier, Err: fmt.Errorf("making a veth pair: %w", err)}
+	}
+	up := func(name string) func(*netlink.Handle) error {
+		return func(h *netlink.Handle) error {
+			link, err := h.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			return errors.Join(h.LinkSetARPOff(link), h.LinkSetUp(link), offloadsOff(name))
+		}
+	}
+	return errors.Join(a.handle(up(rightOf(a))), b.handle(up(left)))
+}
+
+// address gives every node its addresses and routes.
+func (c *Chain) address(cfg ChainConfig) error {
+	err := c.Client.handle(func(h *netlink.Handle) error {
+		return setAddrs(h, rightOf(c.Client), cfg.Client, cfg.Server)
+	})
+	for i, r := range c.routers {
+		err = errors.Join(err, r.handle(func(h *netlink.Handle) error {
+			sysctl("net/ipv4/ip_forward", "1")
+			sysctl("net/ipv6/conf/all/forwarding", "1")
+			// The errors for the client leave on the left: that interface's
+			// address is their source.
+			return errors.Join(setAddrs(h, left, cfg.Routers[i], cfg.Client), setAddrs(h, right, nil, cfg.Server))
+		}))
+	}
+	err = errors.Join(err, c.Server.handle(func(h *netlink.Handle) error {
+		return setAddrs(h, left, cfg.Server, cfg.Client)
+	}))
+	// The way to each router, for those that talk to it.
+	nodes := append(append([]*Namespace{c.Client}, c.routers...), c.Server)
+	for i, addrs := range cfg.Routers {
+		for k, ns := range nodes {
+			device := rightOf(ns)
+			if k == i+1 {
+				continue
+			}
+			if k > i+1 {
+				device = left
+			}
+			err = errors.Join(err, ns.handle(func(h *netlink.Handle) error { return setAddrs(h, device, nil, addrs) }))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("netlab: addressing a chain: %w", err)
+	}
+	return nil
+}
+
+// setAddrs adds addresses to a device, and routes through it.
+func setAddrs(h *netlink.Handle, device string, addrs, routes []netip.Addr) error {
+	link, err := h.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if err := h.AddrAdd(link, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD}); err != nil {
+			return fmt.Errorf("adding %s to %s: %w", a, device, err)
+		}
+	}
+	for _, a := range routes {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: host(a)}
+		if a.Is4() {
+			route.Scope = netlink.SCOPE_LINK
+		}
+		if err := h.RouteAdd(route); err != nil {
+			return fmt.Errorf("adding a route to %s through %s: %w", a, device, err)
+		}
+	}
+	return nil
+}
+
+// handle runs f with a netlink socket of the namespace, on a thread in it.
+func (ns *Namespace) handle(f func(*netlink.Handle) error) error {
+	return ns.Do(func() error { return withHandle(f) })
+}
+
+func host(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// Close removes the chain.
+func (c *Chain) Close() error {
+	c.once.Do(func() {
+		var errs []error
+		if c.Client != nil {
+			// The last lab's device may be missing if building failed.
+			_ = c.Client.Do(func() error { return removeDevice(rightOf(c.Client)) })
+			c.Client.close()
+		}
+		for _, ns := range append(c.routers, c.Server) {
+			if ns != nil {
+				ns.close()
+			}
+		}
+		if c.files != nil {
+			errs = append(errs, c.files.close())
+		}
+		c.err = errors.Join(errs...)
+	})
+	return c.err
+}
