@@ -168,21 +168,15 @@ func (o *traceOptions) trace(ctx context.Context, p *progress, t target, m netpr
 	return res, err
 }
 
-// addMTU enters a measured path MTU into a trace: as a whole, and at the hops
-// for which it is proven, which are those behind the limiter.
+// addMTU enters a measured path MTU into a trace, as a whole and hop by hop.
 func addMTU(res *trace.Result, m *pmtu.Result) {
-	if m == nil || m.MTU == nil {
+	if m == nil {
 		return
 	}
 	res.PMTU = m.MTU
 	for i := range res.Hops {
-		h := &res.Hops[i]
-		switch {
-		case m.Limiter == nil || h.TTL > m.Limiter.TTL:
-			h.MTU = m.MTU
-		case m.InterfaceMTU != nil && m.Limiter.TTL == 1:
-			// One link alone lies before the limiter: this host's own.
-			h.MTU = m.InterfaceMTU
+		if mtu, known := m.HopMTU(res.Hops[i].TTL); known {
+			res.Hops[i].MTU = &mtu
 		}
 	}
 }

@@ -60,11 +60,11 @@ func TestDurations(t *testing.T) {
 func TestCommonFlags(t *testing.T) {
 	dir := t.TempDir()
 	html, json := dir+"/a.HTML", dir+"/b.json"
-	c, err := parse(t, "-6", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
+	_, err := parse(t, "-6", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
 	if err == nil {
 		t.Error("an IPv4 source went with -6")
 	}
-	c, err = parse(t, "-4", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
+	c, err := parse(t, "-4", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
 	if err != nil {
 		t.Fatal(err)
 	}
