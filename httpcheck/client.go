@@ -27,6 +27,8 @@ type Client struct {
 	opts  Options
 	url   *url.URL
 	begin time.Time
+	// stallAfter and abandonAfter are the constants of these names.
+	stallAfter, abandonAfter time.Duration
 
 	mu       sync.Mutex
 	requests int
@@ -63,7 +65,7 @@ func New(o Options) (*Client, error) {
 	if _, err := o.control(); err != nil {
 		return nil, err
 	}
-	c := &Client{opts: o, url: u, begin: time.Now(), hosts: map[string]resolution{}}
+	c := &Client{opts: o, url: u, begin: time.Now(), hosts: map[string]resolution{}, stallAfter: stallAfter, abandonAfter: abandonAfter}
 	if len(o.Addrs) > 0 {
 		c.hosts[u.Hostname()] = resolution{addrs: o.Addrs}
 	}

@@ -85,6 +85,9 @@ func (c *Client) perform(ctx context.Context, k *conn, o *Options, rq *request, 
 	st.enter("wait", sent)
 	k.meter.bound(0, sent.Add(o.WaitTimeout))
 	k.limit.left = o.MaxHeader + int64(k.br.Size())
+	if k.h2 != nil {
+		k.limit.left += maxControlBytes // the framer bounds the header itself
+	}
 	head, err := r.head()
 	if err != nil {
 		return nil, orProtocol(err)

@@ -1,6 +1,7 @@
 package httpcheck
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 type h1 struct {
 	conn   *conn
 	method string
+	br     *bufio.Reader // what resp is read from
 	resp   *http.Response
 }
 
@@ -45,7 +47,14 @@ func (r *h1) head() (*response, error) {
 			return nil, err
 		}
 		first := k.arrived()
-		resp, err := http.ReadResponse(k.br, &http.Request{Method: r.method})
+		raw, err := readHead(k.br)
+		if err != nil {
+			return nil, err
+		}
+		// The parser gets the header first and the body's bytes after it, so
+		// it reads ahead no further than the body goes.
+		r.br = bufio.NewReader(io.MultiReader(bytes.NewReader(raw), k.br))
+		resp, err := http.ReadResponse(r.br, &http.Request{Method: r.method})
 		if err != nil {
 			return nil, err
 		}
@@ -65,6 +74,49 @@ func (r *h1) head() (*response, error) {
 	}
 }
 
+// readHead reads a status line and header up to the empty line, with control
+// characters in them replaced. They have no place there (RFC 9110 §5.5), but a
+// page whose Server header holds one is measured by its users all the same.
+func readHead(br *bufio.Reader) ([]byte, error) {
+	const magic = "HTTP/"
+	if start, err := br.Peek(len(magic)); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	} else if string(start) != magic {
+		some, _ := br.Peek(min(br.Buffered(), 40))
+		return nil, orProtocol(fmt.Errorf("the answer is not HTTP; it begins with %q", some))
+	}
+	var head []byte
+	for line := 0; ; {
+		part, err := br.ReadSlice('\n')
+		head = append(head, part...)
+		switch {
+		case err == bufio.ErrBufferFull:
+		case err == io.EOF:
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case len(bytes.TrimRight(head[line:], "\r\n")) == 0:
+			return head, nil
+		default:
+			end := len(bytes.TrimRight(head[line:], "\r\n"))
+			visible(head[line : line+end])
+			line = len(head)
+		}
+	}
+}
+
+// visible replaces control characters by question marks.
+func visible(b []byte) {
+	for i, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			b[i] = '?'
+		}
+	}
+}
+
 func (r *h1) body(limit int64) (int64, error) {
 	k := r.conn
 	if r.resp.StatusCode == http.StatusSwitchingProtocols {
@@ -78,7 +130,7 @@ func (r *h1) body(limit int64) (int64, error) {
 		return n, err
 	}
 	// Bytes beyond the response would be taken for the next one.
-	k.dead = r.resp.Close || k.br.Buffered() > 0
+	k.dead = r.resp.Close || k.br.Buffered() > 0 || r.br.Buffered() > 0
 	return n, nil
 }
 

@@ -2,6 +2,7 @@ package httpcheck
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
@@ -22,7 +24,10 @@ type h2 struct {
 	out    bytes.Buffer // frames to be written with the next request
 	enc    *hpack.Encoder
 	block  bytes.Buffer // the encoder's output
-	frame  int          // largest frame the server takes, bytes
+	dec    *hpack.Decoder
+	frame  int // largest frame the server takes, bytes
+
+	maxHeader int // bytes of a header list
 
 	stream uint32 // the current request's
 	method string
@@ -39,7 +44,10 @@ const (
 	window = 1 << 30
 	// maxControl bounds the frames that carry no response, per request.
 	maxControl = 10000
-	frameSize  = 16 << 10 // RFC 9113 §4.2: the least and the default
+	// maxControlBytes bounds what is read for one response's head beside it.
+	maxControlBytes = 1 << 20
+	frameHeader     = 9
+	frameSize       = 16 << 10 // RFC 9113 §4.2: the least and the default
 )
 
 // newH2 prepares the connection's preface, which travels with the first
@@ -48,8 +56,9 @@ func newH2(k *conn, maxHeader int64) *h2 {
 	h := &h2{conn: k, frame: frameSize}
 	h.framer = http2.NewFramer(&h.out, k.br)
 	h.framer.SetMaxReadFrameSize(frameSize)
-	h.framer.MaxHeaderListSize = uint32(min(maxHeader, 1<<30))
-	h.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	h.maxHeader = int(min(maxHeader, 1<<30))
+	h.dec = hpack.NewDecoder(4096, nil)
+	h.dec.SetMaxStringLength(h.maxHeader)
 	h.framer.SetReuseFrames()
 	h.enc = hpack.NewEncoder(&h.block)
 	h.out.WriteString(http2.ClientPreface)
@@ -57,7 +66,7 @@ func newH2(k *conn, maxHeader int64) *h2 {
 	_ = h.framer.WriteSettings(
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: window},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: h.framer.MaxHeaderListSize},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(h.maxHeader)},
 	)
 	_ = h.framer.WriteWindowUpdate(0, window)
 	return h
@@ -101,9 +110,65 @@ func (h *h2) encode(rq *request) ([]byte, error) {
 	return raw, nil
 }
 
-// next reads one frame and deals with those that belong to no response. It
-// returns nil for them. The time is the arrival of the frame's first byte.
-func (h *h2) next() (http2.Frame, time.Time, error) {
+// fields is a header or trailer.
+type fields struct {
+	status string
+	header http.Header
+	end    bool // of the stream
+}
+
+// fields decodes a header block, whose rest is in the frames that follow
+// (RFC 9113 §4.3). The framer sees to their order.
+func (h *h2) fields(f *http2.HeadersFrame) (*fields, error) {
+	out := &fields{header: http.Header{}, end: f.StreamEnded()}
+	size := 0
+	h.dec.SetEmitFunc(func(hf hpack.HeaderField) {
+		if size += int(hf.Size()); size > h.maxHeader {
+			return
+		}
+		value := []byte(hf.Value)
+		visible(value)
+		switch {
+		case hf.Name == ":status":
+			out.status = string(value)
+		case httpguts.ValidHeaderFieldName(hf.Name):
+			out.header.Add(hf.Name, string(value))
+		}
+	})
+	part, ended := f.HeaderBlockFragment(), f.HeadersEnded()
+	for raw := 0; ; {
+		// A frame costs even if it is empty.
+		if raw += len(part) + frameHeader; raw > h.maxHeader {
+			return nil, errHeaderSize
+		}
+		if _, err := h.dec.Write(part); errors.Is(err, hpack.ErrStringLength) {
+			return nil, errHeaderSize
+		} else if err != nil {
+			return nil, err
+		}
+		if ended {
+			break
+		}
+		next, err := h.framer.ReadFrame()
+		if err != nil {
+			return nil, err
+		}
+		more, ok := next.(*http2.ContinuationFrame)
+		if !ok {
+			return nil, fmt.Errorf("a header that is not continued")
+		}
+		part, ended = more.HeaderBlockFragment(), more.HeadersEnded()
+	}
+	if size > h.maxHeader {
+		return nil, errHeaderSize
+	}
+	return out, h.dec.Close()
+}
+
+// next reads one frame and deals with those that belong to no response; it
+// returns nil for them, and otherwise *fields, *http2.DataFrame or
+// *http2.RSTStreamFrame. The time is the arrival of the frame's first byte.
+func (h *h2) next() (any, time.Time, error) {
 	if _, err := h.conn.br.Peek(1); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -113,7 +178,16 @@ func (h *h2) next() (http2.Frame, time.Time, error) {
 		return nil, at, err
 	}
 	switch f := f.(type) {
-	case *http2.MetaHeadersFrame, *http2.DataFrame, *http2.RSTStreamFrame:
+	case *http2.HeadersFrame:
+		if f.StreamID != h.stream {
+			return nil, at, fmt.Errorf("a response that nobody asked for")
+		}
+		fs, err := h.fields(f)
+		if err != nil {
+			return nil, at, err
+		}
+		return fs, at, nil
+	case *http2.DataFrame, *http2.RSTStreamFrame:
 		if f.Header().StreamID == h.stream {
 			return f, at, nil
 		}
@@ -179,26 +253,19 @@ func (h *h2) head() (*response, error) {
 			return nil, err
 		}
 		switch f := f.(type) {
-		case *http2.MetaHeadersFrame:
-			if f.Truncated {
-				return nil, errHeaderSize
-			}
-			status, err := strconv.Atoi(f.PseudoValue("status"))
+		case *fields:
+			status, err := strconv.Atoi(f.status)
 			if err != nil || status < 100 || status > 999 {
-				return nil, &kindError{kind: "protocol", err: fmt.Errorf("invalid status %q", bounded(f.PseudoValue("status"), 20))}
+				return nil, &kindError{kind: "protocol", err: fmt.Errorf("invalid status %q", bounded(f.status, 20))}
 			}
-			if status < 200 && !f.StreamEnded() {
+			if status < 200 && !f.end {
 				if interim++; interim > maxInterim {
 					return nil, orProtocol(errInterim)
 				}
 				continue
 			}
-			h.ended = f.StreamEnded()
-			r := &response{status: status, protocol: "HTTP/2", header: http.Header{}, first: at, interim: interim}
-			for _, field := range f.RegularFields() {
-				r.header.Add(field.Name, field.Value)
-			}
-			return r, nil
+			h.ended = f.end
+			return &response{status: status, protocol: "HTTP/2", header: f.header, first: at, interim: interim}, nil
 		case *http2.DataFrame:
 			return nil, &kindError{kind: "protocol", err: fmt.Errorf("a body before its header")}
 		case *http2.RSTStreamFrame:
@@ -232,8 +299,8 @@ func (h *h2) body(limit int64) (int64, error) {
 			if err := h.refill(); err != nil {
 				return n, err
 			}
-		case *http2.MetaHeadersFrame: // trailers
-			h.ended = f.StreamEnded()
+		case *fields: // trailers
+			h.ended = f.end
 		case *http2.RSTStreamFrame:
 			return n, reset(f)
 		}

@@ -165,7 +165,7 @@ func (c *Client) fetchOrClamp(ctx context.Context, g *group, to goal, watch bool
 // asked on it with small segments. If that succeeds quickly and the silence
 // goes on, it gives the connection up.
 func (c *Client) clampStalled(ctx context.Context, g *group) *Control {
-	m := g.silent(ctx, stallAfter)
+	m := g.silent(ctx, c.stallAfter)
 	if m == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (c *Client) clampStalled(ctx context.Context, g *group) *Control {
 		return nil
 	}
 	total, ok := ctl.Exchange.Phases.Total.Get()
-	if ok && total < stallAfter && g.silent(ctx, abandonAfter) == m {
+	if ok && total < c.stallAfter && g.silent(ctx, c.abandonAfter) == m {
 		m.abort(errAbandoned)
 	}
 	return &ctl
