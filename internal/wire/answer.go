@@ -52,13 +52,13 @@ func (m Message) typeCode() (typ, code uint8, err error) {
 		}
 		return uint8(ipv6.ICMPTypePacketTooBig), 0, nil
 	case Unreachable:
-		codes := map[bool][4]uint8{true: {0, 1, codePort4, 13}, false: {0, 3, codePort6, 1}}[v4]
-		if int(m.Reason) < len(codes) && v4 {
-			return uint8(ipv4.ICMPTypeDestinationUnreachable), codes[m.Reason], nil
+		if m.Reason > Prohibited {
+			break
 		}
-		if int(m.Reason) < len(codes) {
-			return uint8(ipv6.ICMPTypeDestinationUnreachable), codes[m.Reason], nil
+		if v4 {
+			return uint8(ipv4.ICMPTypeDestinationUnreachable), [...]uint8{0, 1, codePort4, 13}[m.Reason], nil
 		}
+		return uint8(ipv6.ICMPTypeDestinationUnreachable), [...]uint8{0, 3, codePort6, 1}[m.Reason], nil
 	}
 	return 0, 0, fmt.Errorf("wire: no ICMP error of kind %d, reason %d", m.Kind, m.Reason)
 }
@@ -93,13 +93,14 @@ func ErrorFor(dst, pkt []byte, m Message) ([]byte, error) {
 	dst = appendHeader(dst, h, icmpLen+quote)
 	body := len(dst)
 	dst = append(dst, typ, code, 0, 0)
-	if typ == uint8(ipv6.ICMPTypePacketTooBig) && p.Version == 6 {
-		dst = binary.BigEndian.AppendUint32(dst, uint32(m.MTU))
-	} else if m.Kind == TooBig {
-		dst = binary.BigEndian.AppendUint32(dst, uint32(uint16(m.MTU)))
-	} else {
-		dst = append(dst, 0, 0, 0, 0)
+	rest := uint32(0)
+	if m.Kind == TooBig {
+		rest = uint32(m.MTU)
+		if p.Version == 4 {
+			rest &= 0xffff // the other half of the word is not the MTU's
+		}
 	}
+	dst = binary.BigEndian.AppendUint32(dst, rest)
 	dst = append(dst, pkt[:quote]...)
 	setICMPChecksum(dst[start:body], dst[body:])
 	return dst, nil

@@ -114,6 +114,18 @@ func (p *Packet) ICMPError() bool {
 	return true
 }
 
+// Echo reports whether the packet is an ICMP echo request or reply.
+func (p *Packet) Echo() bool {
+	if p.Proto != ICMP || p.FragOffset != 0 || len(p.Payload) == 0 {
+		return false
+	}
+	t := p.Payload[0]
+	if p.Version == 6 {
+		return t == uint8(ipv6.ICMPTypeEchoRequest) || t == uint8(ipv6.ICMPTypeEchoReply)
+	}
+	return t == uint8(ipv4.ICMPTypeEcho) || t == uint8(ipv4.ICMPTypeEchoReply)
+}
+
 // ParsePacket reads the header of a whole IP packet. Bytes behind the length
 // the header claims are padding and ignored. The IPv4 header checksum is not
 // verified.
@@ -321,16 +333,4 @@ func setHeaderChecksum(b []byte) {
 	hlen := int(b[0]&0x0f) * 4
 	b[10], b[11] = 0, 0
 	binary.BigEndian.PutUint16(b[10:], Checksum(b[:hlen]))
-}
-
-// Echo reports whether the packet is an ICMP echo request or reply.
-func (p *Packet) Echo() bool {
-	if p.Proto != ICMP || p.FragOffset != 0 || len(p.Payload) == 0 {
-		return false
-	}
-	if t := p.Payload[0]; p.Version == 6 {
-		return t == uint8(ipv6.ICMPTypeEchoRequest) || t == uint8(ipv6.ICMPTypeEchoReply)
-	} else {
-		return t == uint8(ipv4.ICMPTypeEcho) || t == uint8(ipv4.ICMPTypeEchoReply)
-	}
 }
