@@ -59,9 +59,9 @@ func (s *session) search(ctx context.Context) (findings, error) {
 // first: if the destination limits its answers, the ones that matter come.
 func (s *session) firstSizes(top int) []int {
 	sizes := []int{top}
-	for _, size := range wellKnown {
-		// UDP answers are limited; half the sizes will do.
-		if size < top && (s.method != netprobe.UDP || len(sizes)%2 == 1 || size >= 1400) {
+	for i, size := range wellKnown {
+		// UDP answers are limited; half the small sizes will do.
+		if size < top && (s.method != netprobe.UDP || size >= 1400 || i%2 == len(wellKnown)%2) {
 			sizes = append(sizes, size)
 		}
 	}
@@ -90,17 +90,21 @@ func (s *session) nextSizes(f findings) []int {
 	}
 	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
 	sizes = slices.Compact(sizes)
-	// The deciding size three times, apart from each other: a burst of loss
-	// must not look like a limit.
+	// The deciding size three times. Echoes apart from each other, as a burst
+	// of loss must not look like a limit; UDP in falling order, as the one
+	// answer to be had should go to the largest size that passes.
+	if s.method == netprobe.UDP {
+		return append(sizes, lo+1, lo+1, lo)
+	}
 	sizes = slices.Insert(sizes, len(sizes)/2, lo+1)
 	return append([]int{lo + 1}, append(sizes, lo)...)
 }
 
-// leastFailed is the least size above lo that was tried without success.
+// leastFailed is the least size above lo that was seen to fail.
 func (s *session) leastFailed(lo, top int) int {
 	least := top
-	for _, sh := range s.shots {
-		if sh.ttl == 0 && sh.size > lo && sh.size < least {
+	for i, sh := range s.shots {
+		if sh.ttl == 0 && sh.size > lo && sh.size < least && (sh.tooBig || s.controlled(i)) {
 			least = sh.size
 		}
 	}
