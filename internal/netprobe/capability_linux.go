@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -38,6 +39,10 @@ func hostCapabilities(ctx context.Context) []Capability {
 // what helps where the kernel denies the socket.
 func tryOnLoopback(ctx context.Context, id CapabilityID, f *family, open opener, remedy RemedyID) Capability {
 	c := Capability{ID: id, State: Available}
+	if !loopbackIsUp() {
+		c.State, c.Remedy, c.Detail = Unavailable, RemedyLoopbackUp, "the loopback interface is down"
+		return c
+	}
 	reply, info, err := askLoopback(ctx, f, open)
 	if err == nil {
 		c.Detail = fmt.Sprintf("%s socket: %v answered", info.Socket, reply.From)
@@ -48,12 +53,7 @@ func tryOnLoopback(ctx context.Context, id CapabilityID, f *family, open opener,
 	switch errno := errnoOf(err); {
 	case ctx.Err() != nil:
 		c.State = Failed
-	case errors.Is(err, ErrUnreachable), errno == unix.EADDRNOTAVAIL:
-		c.State, c.Remedy = Unavailable, RemedyLoopbackUp
-		if f == family6 && hasLoopback4() {
-			c.Remedy = RemedyIPv6
-		}
-	case errno == unix.EAFNOSUPPORT && f == family6:
+	case f == family6 && (errors.Is(err, ErrUnreachable) || errno == unix.EADDRNOTAVAIL || errno == unix.EAFNOSUPPORT):
 		c.State, c.Remedy = Unavailable, RemedyIPv6
 	case errno == unix.EPROTONOSUPPORT, errno == unix.ESOCKTNOSUPPORT, errno == unix.EAFNOSUPPORT:
 		c.State = Unavailable
@@ -118,9 +118,18 @@ func refusingPort(f *family) (port uint16, release func(), err error) {
 	return local.Port(), func() { unix.Close(fd) }, nil
 }
 
-func hasLoopback4() bool {
-	_, err := lookupRoute(family4.loopback(), Config{})
-	return err == nil
+// loopbackIsUp reports whether loopback could answer, or cannot be asked about.
+func loopbackIsUp() bool {
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return true
+	}
+	for _, ifi := range ifaces {
+		if ifi.Flags&net.FlagLoopback != 0 && ifi.Flags&net.FlagUp != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // tryStamps reports on kernel timestamps, of arrivals and of departures, by
@@ -128,9 +137,17 @@ func hasLoopback4() bool {
 func tryStamps(ctx context.Context) []Capability {
 	rx := Capability{ID: CapTimestampsRX, State: Available, Detail: "arrivals are timed by the kernel"}
 	tx := Capability{ID: CapTimestampsTX, State: Available, Detail: "departures are timed by the kernel"}
-	reply, _, err := askLoopback(ctx, family4, openUDP)
-	if err != nil {
-		reply, _, err = askLoopback(ctx, family6, openUDP)
+	var reply wire.Reply
+	var err error
+	// The kernel switches timestamps on in the background, so that the first
+	// packets after the first socket asked may come without.
+	for range 5 {
+		if reply, _, err = askLoopback(ctx, family4, openUDP); err != nil {
+			reply, _, err = askLoopback(ctx, family6, openUDP)
+		}
+		if err != nil || reply.KernelTime && !reply.Sent.IsZero() {
+			break
+		}
 	}
 	switch {
 	case err != nil:

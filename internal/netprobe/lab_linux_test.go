@@ -25,6 +25,19 @@ type chain struct {
 // ends.
 func newChain(t *testing.T, routers int) *chain {
 	t.Helper()
+	c := newChainWithoutPing(t, routers)
+	allowPing(t)
+	return c
+}
+
+// allowPing permits ping sockets, which a new namespace does not.
+func allowPing(t *testing.T) {
+	t.Helper()
+	sysctl(t, "net/ipv4/ping_group_range", "0 0")
+}
+
+func newChainWithoutPing(t *testing.T, routers int) *chain {
+	t.Helper()
 	runtime.LockOSThread()
 	home, err := netns.Get()
 	if err != nil {
@@ -47,7 +60,6 @@ func newChain(t *testing.T, routers int) *chain {
 			unavailable(t, "no new network namespace: %v", err)
 		}
 		c.nodes = append(c.nodes, n)
-		sysctl(t, "net/ipv4/ping_group_range", "0 0")
 		sysctl(t, "net/ipv6/conf/default/accept_dad", "0")
 		sysctl(t, "net/ipv4/icmp_ratelimit", "0")
 		sysctl(t, "net/ipv6/icmp/ratelimit", "0")
@@ -59,9 +71,7 @@ func newChain(t *testing.T, routers int) *chain {
 			sysctl(t, "net/ipv4/ip_forward", "1")
 			sysctl(t, "net/ipv6/conf/all/forwarding", "1")
 		}
-		lo, err := netlink.LinkByName("lo")
-		must(t, err)
-		must(t, netlink.LinkSetUp(lo))
+		must(t, loopbackUp())
 	}
 	for i := range routers + 1 {
 		c.join(t, i)
@@ -248,4 +258,11 @@ func addNeighbour(t *testing.T, link string, a netip.Addr) {
 		LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT,
 		IP: a.AsSlice(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 99},
 	}))
+}
+
+func loopbackDown(t *testing.T) {
+	t.Helper()
+	lo, err := netlink.LinkByName("lo")
+	must(t, err)
+	must(t, netlink.LinkSetDown(lo))
 }

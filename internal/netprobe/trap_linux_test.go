@@ -302,18 +302,22 @@ func descriptors(t *testing.T) int {
 }
 
 func TestPrivilegeIsNotUsedWhenForbidden(t *testing.T) {
-	c := newChain(t, 0)
+	c := newChainWithoutPing(t, 0)
 	conn := open(t, c.server(false), Config{Unprivileged: true})
-	if got := conn.(Informer).Info().Socket; got != "ping" {
-		t.Errorf("auto took %q, want ping", got)
-	}
-	sysctl(t, "net/ipv4/ping_group_range", "1 0") // what a new namespace has
-	conn = open(t, c.server(false), Config{Unprivileged: true})
 	if info := conn.(Informer).Info(); info.Socket != "recverr" || info.Protocol != wire.UDP {
 		t.Errorf("auto without ping sockets took %+v", info)
 	}
 	_, err := new(Host).Open(t.Context(), c.server(true), Config{Method: ICMP, Unprivileged: true})
 	if !errors.Is(err, ErrNotPermitted) {
 		t.Errorf("got %v, want ErrNotPermitted", err)
+	}
+	allowPing(t)
+	conn = open(t, c.server(false), Config{Unprivileged: true})
+	if got := conn.(Informer).Info().Socket; got != "ping" {
+		t.Errorf("auto took %q, want ping", got)
+	}
+	conn = open(t, c.server(false), Config{})
+	if got := conn.(Informer).Info().Socket; got != "raw" {
+		t.Errorf("auto took %q, want raw", got)
 	}
 }
