@@ -270,11 +270,14 @@ func pinned(layer, component, where string) string {
 }
 
 func verdictWords(v *reports.Verdict) string {
-	component := ""
-	if v.Component != nil {
-		component = *v.Component
+	return pinned(string(v.Layer), componentOf(v), v.Where)
+}
+
+func componentOf(v *reports.Verdict) string {
+	if v.Component == nil {
+		return ""
 	}
-	return pinned(string(v.Layer), component, v.Where)
+	return *v.Component
 }
 
 // mark says how well a verdict meets the truth.
@@ -329,18 +332,22 @@ type demoTable struct {
 	ran, layers, right, no int
 }
 
-const demoRow = "%-17s %-34s %-34s %5s %7s  %s\n"
+// writeRow writes one row, without the spaces that an empty end leaves.
+func (t *demoTable) writeRow(cells ...any) error {
+	row := fmt.Sprintf("%-17s %-32s %-32s %4s %7s  %s", cells...)
+	_, err := fmt.Fprintln(t.w, strings.TrimRight(row, " "))
+	return err
+}
 
 func (t *demoTable) begin() {
-	fmt.Fprintf(t.w, demoRow, "SCENARIO", "TRUTH", "VERDICT", "CONF", "SECONDS", "")
+	_ = t.writeRow("SCENARIO", "TRUTH", "VERDICT", "CONF", "SECONDS", "")
 }
 
 func (t *demoTable) row(o demo.Outcome) error {
-	truth := render.Terminal(pinned(string(o.Truth.Layer), o.Truth.Component, o.Truth.Where), 34)
+	truth := brief(o.Truth.Layer, o.Truth.Component, o.Truth.Where)
 	if o.NotRunnable != "" {
 		t.no++
-		_, err := fmt.Fprintf(t.w, demoRow, o.Scenario, truth, "not runnable here", "", "", "")
-		return err
+		return t.writeRow(o.Scenario, truth, "not runnable here", "", "", "")
 	}
 	t.ran++
 	layer, component := o.Right()
@@ -351,9 +358,23 @@ func (t *demoTable) row(o demo.Outcome) error {
 		t.right++
 	}
 	v := &o.Report.Verdict
-	_, err := fmt.Fprintf(t.w, demoRow, o.Scenario, truth, render.Terminal(verdictWords(v), 34),
+	return t.writeRow(o.Scenario, truth, brief(v.Layer, componentOf(v), v.Where),
 		fmt.Sprintf("%.2f", v.Confidence), fmt.Sprintf("%.1f", o.Seconds), mark(o))
-	return err
+}
+
+// brief fits a cause and its place into a column.
+func brief(layer reports.Layer, component, where string) string {
+	s := string(layer)
+	if component != "" {
+		s += "/" + component
+	}
+	switch i := strings.LastIndex(where, "link "); {
+	case layer == reports.None || layer == reports.Inconclusive:
+		where = ""
+	case i >= 0:
+		where = where[i:]
+	}
+	return render.Terminal(strings.TrimSpace(s+" "+where), 32)
 }
 
 func (t *demoTable) end() error {
