@@ -14,8 +14,6 @@ import (
 	"github.com/whyslow/whyslow/internal/simnet"
 )
 
-func TestMain(m *testing.M) { os.Exit(netlab.Main(m)) }
-
 var (
 	client4 = netip.MustParseAddr("198.51.100.1")
 	client6 = netip.MustParseAddr("2001:db8:1::1")
