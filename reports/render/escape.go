@@ -79,16 +79,11 @@ func pieces(s string) iter.Seq2[string, int] {
 		for len(s) > 0 {
 			n := plainPrefix(s)
 			for plain := s[:n]; len(plain) > 0; {
-				cluster, rest, width, _ := uniseg.FirstGraphemeClusterInString(plain, -1)
-				if len(cluster) > maxCluster { // an endless syllable would pass any bound
-					_, size := utf8.DecodeRuneInString(plain)
-					cluster, rest = plain[:size], plain[size:]
-					width = uniseg.StringWidth(cluster)
-				}
+				cluster, width := firstCluster(plain)
 				if !yield(cluster, max(width, 1)) {
 					return
 				}
-				plain = rest
+				plain = plain[len(cluster):]
 			}
 			if s = s[n:]; len(s) == 0 {
 				return
@@ -101,6 +96,19 @@ func pieces(s string) iter.Seq2[string, int] {
 			s = s[size:]
 		}
 	}
+}
+
+// firstCluster returns the first character of s with what belongs to it, and
+// its width. An endless one is taken apart, or it would pass any bound.
+func firstCluster(s string) (cluster string, width int) {
+	// Looking no further keeps the work linear.
+	cluster, _, width, _ = uniseg.FirstGraphemeClusterInString(s[:min(len(s), 2*maxCluster)], -1)
+	if len(cluster) > maxCluster {
+		_, size := utf8.DecodeRuneInString(s)
+		cluster = s[:size]
+		width = uniseg.StringWidth(cluster)
+	}
+	return cluster, width
 }
 
 // plainPrefix returns the length of the longest prefix of s that needs no

@@ -15,7 +15,7 @@ import (
 
 // markdownProse makes visible text safe inside a paragraph or list item.
 func markdownProse(s string) string {
-	words := strings.Split(s, " ")
+	words := strings.Fields(s) // spaces at the start would make it code
 	for i, word := range words {
 		words[i] = markdownWord(word, i == 0)
 	}
@@ -38,7 +38,8 @@ func markdownWord(word string, first bool) string {
 	if !first && (word == "<" || word == ">" || word == "&") {
 		return word // between spaces a comparison is only that
 	}
-	if plainWord(core) && !(first && startsBlock(word)) {
+	// Two colons are an emoji or an IPv6 address.
+	if strings.Count(word, ":") < 2 && plainWord(core) && !(first && startsBlock(word)) {
 		return word
 	}
 	return lead + markdownCode(core) + trail
@@ -48,8 +49,8 @@ func markdownWord(word string, first bool) string {
 // digits, with marks between them that are neither markup nor the dots of a
 // host name.
 func plainWord(s string) bool {
-	if strings.HasPrefix(s, "GH-") || strings.Count(s, ":") > 1 {
-		return false // an issue; an emoji, an IPv6 address
+	if strings.HasPrefix(s, "GH-") {
+		return false // an issue
 	}
 	prev := ' '
 	for _, r := range s {

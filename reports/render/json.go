@@ -18,7 +18,6 @@ func JSON(w io.Writer, r *reports.Report, _ Options) error {
 	if c.Schema == "" {
 		c.Schema = reports.Schema
 	}
-	c.Started = c.Started.UTC()
 	return writeJSON(w, &c)
 }
 

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -90,6 +91,7 @@ func (m *markdown) heading(title string) {
 // block writes what draw puts on a page as a code block.
 func (m *markdown) block(draw func(s *sheet)) {
 	s := newSheet(Options{Width: markdownWidth})
+	s.untitled = true // the Markdown heading has it
 	draw(s)
 	text := strings.Trim(s.b.String(), "\n")
 	if text == "" || m.dropped > 0 {
@@ -109,8 +111,7 @@ func (m *markdown) section(title string, draw func(s *sheet)) {
 	m.block(draw)
 }
 
-// instruments writes one section for each instrument that ran. Its first line,
-// the heading of the text form, becomes the Markdown heading.
+// instruments writes one section for each instrument that ran.
 func (m *markdown) instruments(p part, verbose bool) {
 	if p.http != nil {
 		m.section("HTTP phases", func(s *sheet) { s.http(p.http, verbose) })
@@ -142,7 +143,11 @@ func (m *markdown) summary(r *reports.Report) {
 	}
 	facts.write(s)
 	top := *v
-	top.Blame = top.Blame[:min(len(top.Blame), 5)]
+	top.Blame = slices.Clone(top.Blame[:min(len(top.Blame), 5)])
+	for i := range top.Blame {
+		top.Blame[i].Where = cut(top.Blame[i].Where, markdownWidth-6)
+		top.Blame[i].Component = cut(top.Blame[i].Component, 30)
+	}
 	s.blame(&top)
 	b.WriteString("```text\n" + markdownBlock(s.b.String()) + "```\n")
 

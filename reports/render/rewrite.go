@@ -3,12 +3,13 @@ package render
 import (
 	"net/netip"
 	"reflect"
+	"time"
 )
 
-// rewrite returns a deep copy of v in which every string has gone through text
-// and every list that is nil is empty instead, so that JSON has [] where null
-// would say "unmeasured". A nil pointer stays nil: that is what unmeasured
-// means.
+// rewrite returns a deep copy of v in which every string has gone through text,
+// every time is UTC, and every list that is nil is empty instead, so that JSON
+// has [] where null would say "unmeasured". A nil pointer stays nil: that is
+// what unmeasured means.
 //
 // It works by reflection because a new field must not be able to slip past it:
 // what a program elsewhere forgets to escape is escaped here.
@@ -20,11 +21,15 @@ func rewrite[T any](v *T, text func(string) string) *T {
 func rewriteValue(v reflect.Value, text func(string) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
-	if addr, ok := v.Interface().(netip.Addr); ok {
+	switch x := v.Interface().(type) {
+	case netip.Addr:
 		// A zone is free text, and an address read from a file may carry one.
-		if zone := addr.Zone(); zone != "" {
-			out.Set(reflect.ValueOf(addr.WithZone(text(zone))))
+		if zone := x.Zone(); zone != "" {
+			out.Set(reflect.ValueOf(x.WithZone(text(zone))))
 		}
+		return out
+	case time.Time:
+		out.Set(reflect.ValueOf(x.UTC()))
 		return out
 	}
 	switch v.Kind() {

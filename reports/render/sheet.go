@@ -52,6 +52,9 @@ type sheet struct {
 	b     strings.Builder
 	width int
 	color bool
+	// untitled says that the title of the next heading stands elsewhere.
+	untitled bool
+	headed   bool // the last line was a heading
 }
 
 // newSheet returns an empty page for opt.
@@ -74,6 +77,7 @@ func (s *sheet) paint(c cell) string {
 
 // line writes cells one after the other, cut at the edge of the page.
 func (s *sheet) line(cells ...cell) {
+	s.headed = false
 	room := s.width
 	var out strings.Builder
 	for i, c := range cells {
@@ -91,8 +95,12 @@ func (s *sheet) line(cells ...cell) {
 	s.b.WriteByte('\n')
 }
 
-// gap writes an empty line unless the page is empty or ends in one.
+// gap writes an empty line unless the page is empty or ends in one or in a
+// heading.
 func (s *sheet) gap() {
+	if s.headed {
+		return
+	}
 	if t := s.b.String(); t != "" && !strings.HasSuffix(t, "\n\n") {
 		s.b.WriteByte('\n')
 	}
@@ -100,22 +108,27 @@ func (s *sheet) gap() {
 
 // heading begins a section, with a note on what it shows.
 func (s *sheet) heading(title, note string) {
+	s.headed = false
 	s.gap()
-	if note == "" {
+	switch untitled := s.untitled; {
+	case untitled && note == "":
+	case untitled:
+		s.para("", "", cell{note, dim})
+	case note == "":
 		s.line(cell{title, bold})
-		return
-	}
-	if columns(title)+2+columns(note) <= s.width {
+	case columns(title)+2+columns(note) <= s.width:
 		s.line(cell{title, bold}, cell{"  " + note, dim})
-		return
+	default:
+		s.line(cell{title, bold})
+		s.para("  ", "  ", cell{note, dim})
 	}
-	s.line(cell{title, bold})
-	s.para("  ", "  ", cell{note, dim})
+	s.untitled, s.headed = false, true
 }
 
 // para writes words wrapped to the page; the first line begins with lead, the
 // others with hang.
 func (s *sheet) para(lead, hang string, cells ...cell) {
+	s.headed = false
 	line, used, empty := lead, columns(lead), true
 	flush := func() {
 		s.b.WriteString(strings.TrimRight(line, " "))

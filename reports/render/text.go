@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/reports"
 )
 
@@ -38,7 +36,7 @@ func (s *sheet) flush(w io.Writer) error {
 func (s *sheet) verdict(r *reports.Report) {
 	v := &r.Verdict
 	cells := []cell{
-		{strings.ToUpper(layerName(v.Layer)), layerStyle(v.Layer)},
+		{strings.ToUpper(layerName(v.Layer)) + ":", layerStyle(v.Layer)},
 		{sentence(r), bold},
 	}
 	if v.Layer != "" {
@@ -48,7 +46,7 @@ func (s *sheet) verdict(r *reports.Report) {
 	s.gap()
 	facts := table{cols: []column{{}, {flex: true}}, indent: 2}
 	for _, f := range verdictFacts(r) {
-		facts.rows = append(facts.rows, []cell{{f.name, dim}, {text: f.value}})
+		facts.addRow(cell{f.name, dim}, cell{text: f.value})
 	}
 	facts.write(s)
 }
@@ -110,19 +108,21 @@ func (s *sheet) blame(v *reports.Verdict) {
 		return
 	}
 	s.heading("Blame", "what exceeds a healthy response")
-	t := table{cols: []column{
-		{head: "cause"}, {head: "share", right: true}, {},
-		{head: "excess", right: true}, {head: "saves", right: true, drop: 2}, {head: "where", flex: true, drop: 1},
-	}, indent: 2}
-	width := max(min(s.width/4, 30), 8)
+	blameTable(v).write(s)
+}
+
+func blameTable(v *reports.Verdict) *table {
+	t := &table{cols: []column{
+		{head: "cause"}, {head: "share", right: true}, {chart: true, drop: 2},
+		{head: "excess", right: true}, {head: "saves alone", right: true, drop: 1},
+	}, indent: 2, full: 1}
 	for _, b := range v.Blame {
-		t.rows = append(t.rows, []cell{
-			{text: string(b.Layer) + " / " + b.Component}, {text: percent(b.Share)},
-			{bar(b.Share, 1, width), layerStyle(b.Layer)},
-			{msText(b.MS), bold}, {text: msText(b.SavesMS)}, {text: b.Where},
-		})
+		t.addSpan(span{0, b.Share},
+			cell{text: string(b.Layer) + " / " + b.Component}, cell{text: percent(b.Share)}, cell{style: layerStyle(b.Layer)},
+			cell{msText(b.MS), bold}, cell{text: msText(b.SavesMS)})
+		t.rows[len(t.rows)-1].under = b.Where
 	}
-	t.write(s)
+	return t
 }
 
 // evidence lists what speaks for the verdict, then what speaks against it.
@@ -252,12 +252,4 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// startedElapsed is the headline of an instrument's own report.
-func startedElapsed(started time.Time, elapsed millis.Value) string {
-	if elapsed.Known() {
-		return clock(started) + ", took " + elapsed.String()
-	}
-	return clock(started)
 }

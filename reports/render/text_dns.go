@@ -9,6 +9,13 @@ import (
 	"github.com/whyslow/whyslow/dnscheck"
 )
 
+// What the tables of a resolution show.
+const (
+	serversNote = "servers asked directly, ms"
+	coldNote    = "names no cache holds, ms"
+	reverseNote = "reverse lookups, ms"
+)
+
 // dns writes how long this host's resolver made a program wait, and what each
 // server did.
 func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
@@ -19,8 +26,8 @@ func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
 	if d.Stub != nil {
 		s.stub(d.Stub, verbose)
 	}
-	s.servers("servers asked directly, ms", d.Servers)
-	s.servers("names no cache holds, ms", d.Cold)
+	s.servers(serversNote, d.Servers)
+	s.servers(coldNote, d.Cold)
 	s.reverse(d.Reverse)
 	if verbose {
 		s.para("  ", "    ", cell{configText(&d.Config), dim})
@@ -84,26 +91,33 @@ func (s *sheet) stub(st *dnscheck.Stub, verbose bool) {
 		return
 	}
 	s.gap()
-	s.line(cell{"  as a " + orDash(st.Model) + " stub resolver waits for it, ms", dim})
-	t := table{cols: []column{
-		{head: "at", right: true}, {head: "server", flex: true}, {head: "type"}, {head: "answer"},
-		{head: "took", right: true}, {}, {head: "name", flex: true, drop: 1},
-	}, indent: 2}
+	s.line(cell{"  " + stubNote(st), dim})
+	stubTable(st, verbose).write(s)
+	if n := len(st.Steps) - maxSteps; n > 0 && !verbose {
+		s.line(cell{fmt.Sprintf("  … and %s more", count(n, "step")), dim})
+	}
+}
+
+func stubTable(st *dnscheck.Stub, verbose bool) *table {
+	t := &table{cols: []column{
+		{head: "at", right: true}, {head: "server"}, {head: "type"}, {head: "answer"},
+		{head: "took", right: true}, {chart: true, drop: 2}, {head: "name", flex: true, drop: 1},
+	}, indent: 2, full: st.Elapsed.Float()}
 	steps := st.Steps
 	if !verbose && len(steps) > maxSteps {
 		steps = steps[:maxSteps]
 	}
 	for _, step := range steps {
-		t.rows = append(t.rows, []cell{
-			{text: number(step.At)}, {text: server(step.Server, step.Transport)}, {text: step.Type}, rcodeCell(step.Rcode),
-			{text: number(step.Elapsed)},
-			{barAt(step.At.Float(), step.Elapsed.Float(), st.Elapsed.Float(), max(s.width-66, 8)), accent}, {text: step.Name},
-		})
+		t.addSpan(span{step.At.Float(), step.Elapsed.Float()},
+			cell{text: number(step.At)}, cell{text: server(step.Server, step.Transport)}, cell{text: step.Type}, rcodeCell(step.Rcode),
+			cell{text: number(step.Elapsed)}, cell{style: accent}, cell{text: step.Name})
 	}
-	t.write(s)
-	if n := len(st.Steps) - len(steps); n > 0 {
-		s.line(cell{fmt.Sprintf("  … and %s more", count(n, "step")), dim})
-	}
+	return t
+}
+
+// stubNote says what the steps of a stub are.
+func stubNote(st *dnscheck.Stub) string {
+	return "as a " + orDash(st.Model) + " stub resolver waits for it, ms"
 }
 
 // server names a server and, if it is not UDP, the transport.
@@ -133,8 +147,12 @@ func (s *sheet) servers(title string, servers []dnscheck.Server) {
 	}
 	s.gap()
 	s.line(cell{"  " + title, dim})
-	t := table{cols: []column{
-		{head: "server", flex: true}, {head: "type"}, {head: "answered", right: true}, {head: "answer"},
+	serversTable(servers).write(s)
+}
+
+func serversTable(servers []dnscheck.Server) *table {
+	t := &table{cols: []column{
+		{head: "server"}, {head: "type"}, {head: "answered", right: true}, {head: "answer"},
 		{head: "first", right: true}, {head: "median", right: true}, {head: "max", right: true, drop: 2}, {head: "name", flex: true, drop: 1},
 	}, indent: 2}
 	for i := range servers {
@@ -143,12 +161,10 @@ func (s *sheet) servers(title string, servers []dnscheck.Server) {
 		if v.Answered < v.Sent {
 			answered.style = bad
 		}
-		t.rows = append(t.rows, []cell{
-			{text: server(v.Addr, v.Transport)}, {text: v.Type}, answered, rcodeCell(v.Rcode),
-			{text: number(v.First)}, {text: number(v.Median)}, {text: number(v.Max)}, {text: v.Name},
-		})
+		t.addRow(cell{text: server(v.Addr, v.Transport)}, cell{text: v.Type}, answered, rcodeCell(v.Rcode),
+			cell{text: number(v.First)}, cell{text: number(v.Median)}, cell{text: number(v.Max)}, cell{text: v.Name})
 	}
-	t.write(s)
+	return t
 }
 
 func (s *sheet) reverse(all []dnscheck.Reverse) {
@@ -156,17 +172,19 @@ func (s *sheet) reverse(all []dnscheck.Reverse) {
 		return
 	}
 	s.gap()
-	s.line(cell{"  reverse lookups, ms", dim})
-	t := table{cols: []column{
-		{head: "of"}, {head: "address", flex: true}, {head: "answer"}, {head: "took", right: true}, {head: "confirmed", drop: 1}, {head: "name", flex: true},
+	s.line(cell{"  " + reverseNote, dim})
+	reverseTable(all).write(s)
+}
+
+func reverseTable(all []dnscheck.Reverse) *table {
+	t := &table{cols: []column{
+		{head: "of"}, {head: "address"}, {head: "answer"}, {head: "took", right: true}, {head: "confirmed", drop: 1}, {head: "name", flex: true},
 	}, indent: 2}
 	for _, v := range all {
-		t.rows = append(t.rows, []cell{
-			{text: v.Of}, {text: addrText(v.Addr)}, rcodeCell(v.Rcode), {text: number(v.Elapsed)},
-			{text: yesNo(v.Confirmed)}, {text: strings.Join(v.Names, ", ")},
-		})
+		t.addRow(cell{text: v.Of}, cell{text: addrText(v.Addr)}, rcodeCell(v.Rcode), cell{text: number(v.Elapsed)},
+			cell{text: yesNo(v.Confirmed)}, cell{text: strings.Join(v.Names, ", ")})
 	}
-	t.write(s)
+	return t
 }
 
 // yesNo words a truth that may be unknown.

@@ -97,6 +97,13 @@ func typicalSample(h *httpcheck.Result) *httpcheck.Sample {
 	return ok[(len(ok)-1)/2]
 }
 
+// What the tables of an HTTP timing show.
+const (
+	redirectsNote = "a cold load in the middle of the field, ms"
+	controlsNote  = "the same with one thing changed, ms"
+	samplesNote   = "in order of time, ms"
+)
+
 // http writes the phases of a load, its redirects and its controls.
 func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 	cold, warm, note := shownPhases(h)
@@ -108,15 +115,20 @@ func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 		s.waterfall(&cold, &warm)
 	}
 	if sample := typicalSample(h); sample != nil && len(sample.Exchanges) > 1 {
-		s.redirects(sample)
+		s.heading("Redirects", redirectsNote)
+		redirectsTable(sample).write(s)
 	}
-	if facts := httpFacts(h); facts != "" {
+	if facts := httpFacts(h); len(facts) > 0 {
 		s.gap()
-		s.para("  ", "  ", cell{facts, dim})
+		s.para("  ", "  ", cell{factLine(facts), dim})
 	}
-	s.controls(h.Controls)
-	if verbose {
-		s.samples(h.Samples)
+	if len(h.Controls) > 0 {
+		s.heading("Controls", controlsNote)
+		controlsTable(h.Controls).write(s)
+	}
+	if verbose && len(h.Samples) > 0 {
+		s.heading("Samples", samplesNote)
+		samplesTable(h.Samples).write(s)
 	}
 	s.notes(h.Warnings)
 }
@@ -127,26 +139,23 @@ func failureText(f *httpcheck.Failure) string {
 }
 
 func (s *sheet) waterfall(cold, warm *httpcheck.Phases) {
-	t := table{cols: []column{{head: "phase"}, {head: "cold", right: true}, {head: "warm", right: true}, {}}, indent: 2}
-	full := phaseSum(cold)
-	width := s.width - 34
+	t := table{cols: []column{
+		{head: "phase"}, {head: "cold", right: true}, {head: "warm", right: true}, {chart: true},
+	}, indent: 2, full: phaseSum(cold)}
 	var at float64
 	for _, ph := range phaseList() {
 		c := ph.of(cold)
-		row := []cell{{text: ph.name}, {text: number(c)}, {text: number(ph.of(warm))}, {}}
+		t.addSpan(span{at, c.Float()}, cell{text: ph.name}, cell{text: number(c)}, cell{text: number(ph.of(warm))}, cell{style: accent})
 		if c.Known() {
-			row[3] = cell{barAt(at, c.Float(), full, width), accent}
 			at += c.Float()
 		}
-		t.rows = append(t.rows, row)
 	}
-	t.rows = append(t.rows, []cell{{"total", bold}, {number(cold.Total), bold}, {number(warm.Total), bold}, {}})
+	t.addRow(cell{"total", bold}, cell{number(cold.Total), bold}, cell{number(warm.Total), bold}, cell{})
 	t.write(s)
 }
 
-func (s *sheet) redirects(sample *httpcheck.Sample) {
-	s.heading("Redirects", "a cold load in the middle of the field, ms")
-	t := table{cols: []column{
+func redirectsTable(sample *httpcheck.Sample) *table {
+	t := &table{cols: []column{
 		{head: "#", right: true}, {head: "status", right: true}, {head: "total", right: true}, {head: "wait", right: true},
 		{head: "resolve", right: true, drop: 4}, {head: "connect", right: true, drop: 4}, {head: "tls", right: true, drop: 4},
 		{head: "url", flex: true},
@@ -156,7 +165,7 @@ func (s *sheet) redirects(sample *httpcheck.Sample) {
 		p := &e.Phases
 		t.add(strconv.Itoa(i+1), statusText(e), number(p.Total), number(p.Wait), number(p.Resolve), number(p.Connect), number(p.TLS), e.URL)
 	}
-	t.write(s)
+	return t
 }
 
 // statusText is the status code, or what came instead of one.
@@ -171,54 +180,56 @@ func statusText(e *httpcheck.Exchange) string {
 }
 
 // httpFacts names what was talked to and how.
-func httpFacts(h *httpcheck.Result) string {
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+func httpFacts(h *httpcheck.Result) []fact {
+	var facts []fact
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, fact{name, value})
+		}
+	}
+	known := func(name string, v millis.Value) {
+		if v.Known() {
+			add(name, v.String())
+		}
+	}
 	if ex := lastExchange(h); ex != nil {
 		if ex.Status > 0 {
-			add("status %d", ex.Status)
+			add("status", strconv.Itoa(ex.Status))
 		}
-		if ex.Protocol != "" {
-			add("%s", ex.Protocol)
+		version := ""
+		if ex.TLS != nil {
+			version = ex.TLS.Version
 		}
-		if ex.TLS != nil && ex.TLS.Version != "" {
-			add("%s", ex.TLS.Version)
-		}
-		if ex.Remote != "" {
-			add("from %s", ex.Remote)
-		}
-		if ex.ServerHeader != "" {
-			add("server %s", Terminal(ex.ServerHeader, 80))
-		}
+		add("protocol", strings.TrimSuffix(joined(", ", ex.Protocol, version), "–"))
+		add("from", ex.Remote)
+		add("software", Terminal(ex.ServerHeader, 80))
 	}
 	s := &h.Summary
-	if s.MinRTT.Known() {
-		add("least RTT %s", s.MinRTT)
-	}
-	if s.ColdServer.Known() {
-		add("server's part %s cold, %s warm", s.ColdServer, s.WarmServer)
-	}
-	if s.SecondServer.Known() {
-		add("second request %s", s.SecondServer)
-	}
+	known("least RTT", s.MinRTT)
+	known("server at first request", s.ColdServer)
+	known("server at later requests", s.WarmServer)
+	known("server at second request", s.SecondServer)
 	if h.Body.Class != "" && h.Body.Class != "none" {
-		add("body %s %s", size(s.Bytes), h.Body.Class)
+		add("body", strings.Join([]string{size(s.Bytes), h.Body.Class}, ", "))
 	}
-	if h.Body.Text != "" {
-		add("%s", h.Body.Text)
-	}
+	add("transfer", h.Body.Text)
 	if h.Requests > 0 {
-		add("%s", count(h.Requests, "request"))
+		add("requests", strconv.Itoa(h.Requests))
+	}
+	return facts
+}
+
+// factLine writes facts one after the other.
+func factLine(facts []fact) string {
+	parts := make([]string, len(facts))
+	for i, f := range facts {
+		parts[i] = f.name + " " + f.value
 	}
 	return strings.Join(parts, " · ")
 }
 
-func (s *sheet) controls(controls []httpcheck.Control) {
-	if len(controls) == 0 {
-		return
-	}
-	s.heading("Controls", "the same with one thing changed, ms")
-	t := table{cols: []column{
+func controlsTable(controls []httpcheck.Control) *table {
+	t := &table{cols: []column{
 		{head: "control"}, {head: "status", right: true}, {head: "connect", right: true, drop: 2},
 		{head: "wait", right: true}, {head: "total", right: true}, {head: "decides", flex: true, drop: 1},
 	}, indent: 2}
@@ -227,15 +238,11 @@ func (s *sheet) controls(controls []httpcheck.Control) {
 		p := &c.Exchange.Phases
 		t.add(c.Name, statusText(&c.Exchange), number(p.Connect), number(p.Wait), number(p.Total), c.Why)
 	}
-	t.write(s)
+	return t
 }
 
-func (s *sheet) samples(samples []httpcheck.Sample) {
-	if len(samples) == 0 {
-		return
-	}
-	s.heading("Samples", "in order of time, ms")
-	t := table{cols: []column{
+func samplesTable(samples []httpcheck.Sample) *table {
+	t := &table{cols: []column{
 		{head: "load"}, {head: "conn", right: true, drop: 2}, {head: "req", right: true, drop: 2}, {head: "status", right: true},
 		{head: "resolve", right: true, drop: 1}, {head: "connect", right: true}, {head: "tls", right: true},
 		{head: "wait", right: true}, {head: "receive", right: true, drop: 1}, {head: "total", right: true},
@@ -254,7 +261,7 @@ func (s *sheet) samples(samples []httpcheck.Sample) {
 			load = " └"
 		}
 	}
-	t.write(s)
+	return t
 }
 
 // notes writes the warnings of an instrument.

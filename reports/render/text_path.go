@@ -69,7 +69,6 @@ func hopRows(t *trace.Result) []hopRow {
 		}
 		if h.Silent || len(h.Replies) == 0 {
 			first.addr, first.silent, first.loss = "*", true, "silent"
-			first.min, first.median, first.max = "–", "–", "–"
 			rows = append(rows, first)
 			continue
 		}
@@ -102,9 +101,9 @@ func mtuText(n *int) string {
 
 func pathTable(t *trace.Result, verbose bool) *table {
 	out := &table{cols: []column{
-		{head: "hop", right: true}, {head: "address"}, {head: "name", flex: true, drop: 3}, {head: "loss", right: true},
-		{head: "direct", right: true, drop: 4}, {head: "min", right: true}, {head: "median", right: true},
-		{head: "max", right: true, drop: 5}, {head: "MTU", right: true, drop: 4}, {head: "got", right: true, drop: 2}, {head: "answer", drop: 1},
+		{head: "hop", right: true}, {head: "address"}, {head: "name", flex: true, drop: 5}, {head: "loss", right: true},
+		{head: "direct", right: true, drop: 6}, {head: "min", right: true}, {head: "median", right: true},
+		{head: "max", right: true, drop: 3}, {head: "MTU", right: true, drop: 4}, {head: "got", right: true, drop: 2}, {head: "answer", drop: 1},
 	}, indent: 2}
 	for _, r := range hopRows(t) {
 		loss := cell{text: r.loss}
@@ -113,24 +112,19 @@ func pathTable(t *trace.Result, verbose bool) *table {
 		} else if r.lossy {
 			loss.style = warn
 		}
-		row := []cell{
-			{text: r.ttl}, {text: r.addr}, {text: r.name}, loss, {text: r.direct}, {text: r.min}, {text: r.median}, {text: r.max}, {text: r.mtu},
-			{}, {r.note, dim},
+		if !verbose {
+			r.sent = ""
 		}
-		if verbose {
-			row[9] = cell{r.sent, dim}
-		}
-		out.rows = append(out.rows, row)
+		out.addRow(cell{text: r.ttl}, cell{text: r.addr}, cell{text: r.name}, loss, cell{text: r.direct}, cell{text: r.min},
+			cell{text: r.median}, cell{text: r.max}, cell{text: r.mtu}, cell{r.sent, dim}, cell{r.note, dim})
 	}
 	if d := t.Destination; d != nil {
 		loss := cell{text: percent(d.Loss)}
 		if d.Loss > 0 {
 			loss.style = bad
 		}
-		out.rows = append(out.rows, []cell{
-			{text: "→"}, {fmt.Sprintf("%d %s probes", d.Sent, d.Method), dim}, {}, loss, {}, {text: number(d.Min)},
-			{text: number(d.Median)}, {text: number(d.Max)}, {}, {}, {},
-		})
+		out.addRow(cell{text: "→"}, cell{fmt.Sprintf("%d × %s", d.Sent, d.Method), dim}, cell{}, loss, cell{},
+			cell{text: number(d.Min)}, cell{text: number(d.Median)}, cell{text: number(d.Max)}, cell{}, cell{}, cell{})
 	}
 	return out
 }

@@ -149,14 +149,6 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// intText writes a number that may be unmeasured.
-func intText(n *int) string {
-	if n == nil {
-		return "–"
-	}
-	return strconv.Itoa(*n)
-}
-
 // orDash stands a dash where there is nothing.
 func orDash(s string) string {
 	if s == "" {
