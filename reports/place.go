@@ -35,9 +35,46 @@ func (v *view) limiterPlace() string {
 	return linkPlace(p.Limiter.TTL, p.Limiter.TTL+1, p.Limiter.Addr)
 }
 
-// narrowPlace is where a link that limits the transfer may be: unknown without
-// a trace under load.
-func (v *view) narrowPlace() string { return "on the path" }
+// narrowPlace is the link whose queue a transfer fills: from there on, and not
+// before, round trips grow while it runs.
+func (v *view) narrowPlace() string {
+	t := v.r.Trace
+	if t == nil || t.Loaded == nil {
+		return "on the path"
+	}
+	grown, ok := growth(t.Destination, t.Loaded)
+	if !ok {
+		return "on the path"
+	}
+	from, to := 0, 0
+	for _, h := range t.Hops {
+		own, ok := growth(h.Direct, h.Loaded)
+		switch {
+		case !ok:
+		case own < grown/2:
+			from, to = h.TTL, 0
+		case to == 0:
+			to = h.TTL
+		}
+	}
+	if to == 0 && t.HopCount != nil {
+		to = *t.HopCount
+	}
+	if to == 0 {
+		return "on the path"
+	}
+	return fmt.Sprintf("link %d-%d", from, to)
+}
+
+// growth is by how much a round trip grew under load.
+func growth(idle, loaded *trace.Sampled) (time.Duration, bool) {
+	if idle == nil || loaded == nil {
+		return 0, false
+	}
+	before, ok1 := idle.Median.Get()
+	during, ok2 := loaded.Median.Get()
+	return during - before, ok1 && ok2
+}
 
 // ms writes a duration for people.
 func ms(d time.Duration) string { return millis.Of(d).String() }

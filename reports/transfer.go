@@ -61,6 +61,9 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 	if body.Text != "" {
 		c.evidence = append(c.evidence, fact("body-class", body.Text, body.Class, "clean"))
 	}
+	if v.weighCanary(c, took) {
+		return
+	}
 	switch body.Class {
 	case "drip":
 		c.p, c.phrase = 0.93, fmt.Sprintf("the server sends the body in pieces, %s of pauses between them", ms(v.pauses()))

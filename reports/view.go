@@ -125,6 +125,9 @@ func newVisit(s *httpcheck.Sample) visit {
 		if t, ok := p.Total.Get(); ok {
 			whole = max(whole, t)
 		}
+		if e.Failure != nil {
+			whole = max(whole, e.Failure.After.Duration()) // at least so long
+		}
 		whole -= p.Resolve.Duration() // accounted for by the stub
 		v.total += whole
 		v.bytes = e.Bytes

@@ -31,6 +31,8 @@ type Result struct {
 	// Destination is the loss and latency sample of the destination itself:
 	// echoes that no router's error limit touches. Null if not taken.
 	Destination *Sampled   `json:"destination"`
+	// Loaded is the same while a transfer ran, taken by SampleLoaded.
+	Loaded      *Sampled   `json:"loaded,omitempty"`
 	Reading     []Sentence `json:"reading"`
 	Warnings    []string   `json:"warnings,omitempty"`
 }
@@ -57,6 +59,8 @@ type Hop struct {
 	// asked by echo (not by an expiring TTL), so that error limits do not
 	// touch it. Null if not taken.
 	Direct *Sampled `json:"direct,omitempty"`
+	// Loaded is the same while a transfer ran, taken by SampleLoaded.
+	Loaded *Sampled `json:"loaded,omitempty"`
 }
 
 // Replier is one address that answered at a hop.

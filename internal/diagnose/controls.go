@@ -10,11 +10,31 @@ import (
 	"github.com/whyslow/whyslow/reports"
 )
 
-// controls runs the experiments that can change the verdict, one at a time:
-// they are timed too.
-func (r *run) controls(ctx context.Context) {
+// light are the controls that send and receive next to nothing, so that the
+// path may be sampled beside them.
+var light = []string{"static", "not-found", "options"}
+
+// lightControls asks for small things: is everything slow, or this page?
+func (r *run) lightControls(ctx context.Context) {
 	for _, name := range httpcheck.Choose(r.report.HTTP) {
-		r.control(ctx, name)
+		if slices.Contains(light, name) {
+			r.control(ctx, name)
+		}
+	}
+	r.fold()
+}
+
+// heavyControls fetch the page itself again under other conditions, with
+// nothing else on the wire but what belongs to the experiment.
+func (r *run) heavyControls(ctx context.Context, p *path) {
+	for _, name := range httpcheck.Choose(r.report.HTTP) {
+		switch {
+		case slices.Contains(light, name):
+		case name == "canary":
+			r.canary(ctx, p)
+		default:
+			r.control(ctx, name)
+		}
 	}
 	r.fold()
 	if pause := idlePause(r.judge()); pause > 0 {
@@ -23,6 +43,16 @@ func (r *run) controls(ctx context.Context) {
 		r.keepControl(c, err)
 		r.fold()
 	}
+}
+
+// canary watches a second connection, and the path, while the page is fetched.
+func (r *run) canary(ctx context.Context, p *path) {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	during, stop := context.WithCancel(ctx)
+	defer stop()
+	beside.Go(func() { p.sampleLoaded(during) })
+	r.control(during, "canary")
 }
 
 func (r *run) control(ctx context.Context, name string) {
@@ -104,7 +134,8 @@ func (r *run) measureHTTP(ctx context.Context, found addresses) {
 	beside.Go(func() { p.measure(ctx) })
 	r.samples(ctx)
 	close(p.quiet)
-	r.controls(ctx)
+	r.lightControls(ctx)
 	beside.Wait()
+	r.heavyControls(ctx, p)
 	r.again(ctx)
 }

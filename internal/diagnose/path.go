@@ -85,6 +85,18 @@ func (p *path) sample(ctx context.Context, res *trace.Result) {
 	})
 }
 
+// sampleLoaded samples the path until ctx ends, while a transfer runs.
+func (p *path) sampleLoaded(ctx context.Context) {
+	res := p.report.Trace // nobody else writes any more
+	if res == nil || !res.Reached {
+		return
+	}
+	_ = trace.SampleLoaded(ctx, res, trace.SampleOptions{
+		Network: p.network, Source: p.opt.Source, Interface: p.opt.Interface,
+		Count: p.limits.echoes, Interval: 40 * time.Millisecond, Port: p.target.port(),
+	})
+}
+
 func (p *path) pathMTU(ctx context.Context, dst netip.Addr, tr *trace.Result) {
 	p.say("pmtu", "measuring the path MTU")
 	o := pmtu.Options{Network: p.network, Dst: dst, Name: p.target.url.Hostname(),
