@@ -164,7 +164,7 @@ func (s *session) controlled(i int) bool {
 }
 
 // needed is how many failures make a limit on a path that also loses packets
-// of sizes that pass: enough that chance is below 1 in 500.
+// of sizes that pass: enough that chance is below 1 in 10000.
 func (s *session) needed(passed int) int {
 	if s.method == netprobe.UDP {
 		return confirms // its silences are limits more often than loss
@@ -182,7 +182,7 @@ func (s *session) needed(passed int) int {
 		return confirms
 	}
 	rate := float64(lost) / float64(sent+1)
-	return min(max(confirms, int(math.Ceil(math.Log(0.002)/math.Log(rate)))), 3*confirms)
+	return min(max(confirms, int(math.Ceil(math.Log(0.0001)/math.Log(rate)))), 3*confirms)
 }
 
 // refill waits until a destination that answers by ICMP errors may answer

@@ -157,11 +157,16 @@ func (p *prober) wave() {
 	p.waved = time.Now()
 	n := p.view.length()
 	counts := p.view.answers()
+	doubtful := 0 // the first of up to three silent hops before the destination
+	for ttl := n - 1; ttl > max(0, n-4) && counts[ttl] == 0 && p.view.destTTL() == n; ttl-- {
+		doubtful = ttl
+	}
 	for ttl := 1; ttl <= n; ttl++ {
 		p.send(ttl)
-		// A silent hop just before the destination may be the destination
-		// itself, its answers lost: ask twice, or the path is one too long.
-		if ttl == n-1 && counts[ttl] == 0 && p.view.destTTL() == n {
+		// Silent hops just before the destination may be the destination
+		// itself, its answers lost: ask more, or the path is too long.
+		if doubtful > 0 && ttl >= doubtful && ttl < n {
+			p.send(ttl)
 			p.send(ttl)
 		}
 	}
