@@ -37,7 +37,14 @@ func Inside() bool {
 //
 //	func TestMain(m *testing.M) { os.Exit(netlab.Main(m)) }
 func Main(m interface{ Run() int }) int {
-	if Inside() || Permitted() != nil {
+	if Inside() {
+		if err := Prepare(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		return m.Run()
+	}
+	if Permitted() != nil {
 		return m.Run()
 	}
 	code, err := Enter(context.Background(), EnterConfig{})

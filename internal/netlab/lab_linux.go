@@ -40,6 +40,18 @@ func New(cfg Config) (*Lab, error) {
 	return l, nil
 }
 
+// Prepare makes this process's own namespace usable before there is a lab: a
+// new one has not even a loopback device. New does it too.
+func Prepare() error {
+	if !Inside() {
+		return ErrOutside
+	}
+	if err := namespaceSettings(); err != nil {
+		return fmt.Errorf("netlab: %w", err)
+	}
+	return nil
+}
+
 // start builds what a lab consists of; Close undoes it from any point.
 func (l *Lab) start(cfg Config) (err error) {
 	if l.files, err = newFileSystem(); err != nil {

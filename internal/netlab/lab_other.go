@@ -40,6 +40,9 @@ func New(cfg Config) (*Lab, error) {
 	return nil, ErrUnsupported
 }
 
+// Prepare returns ErrUnsupported.
+func Prepare() error { return ErrUnsupported }
+
 // Server returns nil.
 func (*Lab) Server(simnet.NodeID) *Namespace { return nil }
 
