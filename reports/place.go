@@ -32,7 +32,16 @@ func (v *view) limiterPlace() string {
 	if p == nil || p.Limiter == nil {
 		return "between " + v.r.Target.Host + " and this host"
 	}
-	return linkPlace(p.Limiter.TTL, p.Limiter.TTL+1, p.Limiter.Addr)
+	behind := p.Limiter.TTL + 1
+	var addr netip.Addr
+	if v.r.Trace != nil {
+		for _, h := range v.r.Trace.Hops {
+			if h.TTL == behind && len(h.Replies) > 0 {
+				addr = h.Replies[0].Addr
+			}
+		}
+	}
+	return linkPlace(p.Limiter.TTL, behind, addr)
 }
 
 // narrowPlace is the link whose queue a transfer fills: from there on, and not

@@ -30,11 +30,11 @@ type Result struct {
 	Hops []Hop `json:"hops"`
 	// Destination is the loss and latency sample of the destination itself:
 	// echoes that no router's error limit touches. Null if not taken.
-	Destination *Sampled   `json:"destination"`
+	Destination *Sampled `json:"destination"`
 	// Loaded is the same while a transfer ran, taken by SampleLoaded.
-	Loaded      *Sampled   `json:"loaded,omitempty"`
-	Reading     []Sentence `json:"reading"`
-	Warnings    []string   `json:"warnings,omitempty"`
+	Loaded   *Sampled   `json:"loaded,omitempty"`
+	Reading  []Sentence `json:"reading"`
+	Warnings []string   `json:"warnings,omitempty"`
 }
 
 // Target is what was traced.
