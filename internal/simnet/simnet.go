@@ -161,6 +161,7 @@ func (n *Net) Stats() Stats { return n.stats }
 // no IP packet is counted and dropped, as is what exceeds the MTU of the
 // host's link and must not be fragmented: a real stack does not send that.
 func (n *Net) Send(from NodeID, now time.Time, pkt []byte) {
+	nd := n.node(from)
 	p := n.packet()
 	p.buf = append(p.buf[:0], pkt...)
 	if !n.view(p) {
@@ -169,7 +170,7 @@ func (n *Net) Send(from NodeID, now time.Time, pkt []byte) {
 		return
 	}
 	n.stats.Sent++
-	n.emit(n.node(from), n.since(now), p)
+	n.emit(nd, n.since(now), p)
 }
 
 // Run processes all events due at or before now. It returns when the next one
