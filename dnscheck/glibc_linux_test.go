@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -90,49 +89,70 @@ func TestAgainstGlibc(t *testing.T) {
 		t.Skipf("the model is of glibc 2.36, this host has %q", strings.TrimSpace(string(out)))
 	}
 	// The children wait rather than work, so many may run on few processors.
-	type pair struct{ glibc, stub glibcRun }
-	results := make([]pair, len(glibcCases))
-	fails := make([]error, len(glibcCases))
-	var mu sync.Mutex // guards fails
-	slots := make(chan struct{}, 24)
+	results := make([]glibcPair, len(glibcCases))
+	slots := make(chan struct{}, 8)
 	var wg sync.WaitGroup
 	for i := range glibcCases {
-		for who, run := range map[string]*glibcRun{"glibc": &results[i].glibc, "stub": &results[i].stub} {
-			dir := t.TempDir()
-			wg.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				r, err := glibcChild(t.Context(), i, who, dir)
-				if err != nil {
-					mu.Lock()
-					fails[i] = err
-					mu.Unlock()
+		dirs := [2]string{t.TempDir(), t.TempDir()}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			// A loaded machine tears waits apart; a wrong model does so every
+			// time.
+			for range 3 {
+				results[i] = runPair(t.Context(), i, dirs)
+				if results[i].err != nil || results[i].diff() == "" {
+					break
 				}
-				*run = r
-			})
-		}
+			}
+		})
 	}
 	wg.Wait()
 	for i, c := range glibcCases {
 		t.Run(c.Name, func(t *testing.T) {
-			if errors.Is(fails[i], errNoNamespaces) {
-				if os.Getenv("WHYSLOW_REQUIRE_LAB") != "" {
-					t.Fatal(fails[i])
-				}
-				t.Skip(fails[i])
+			r := results[i]
+			switch {
+			case errors.Is(r.err, errNoNamespaces) && os.Getenv("WHYSLOW_REQUIRE_LAB") == "":
+				t.Skip(r.err)
+			case r.err != nil:
+				t.Fatal(r.err)
 			}
-			if fails[i] != nil {
-				t.Fatal(fails[i])
-			}
-			want, got := results[i].glibc, results[i].stub
-			if d := cmp.Diff(want.Queries, got.Queries); d != "" {
-				t.Errorf("queries (-glibc +stub):\n%s", d)
-			}
-			if diff := math.Abs(float64(want.Elapsed - got.Elapsed)); diff > float64(400*time.Millisecond) {
-				t.Errorf("glibc took %v, the stub %v", want.Elapsed, got.Elapsed)
+			if d := r.diff(); d != "" {
+				t.Error(d)
 			}
 		})
 	}
+}
+
+// glibcPair is one case done by both.
+type glibcPair struct {
+	glibc, stub glibcRun
+	err         error
+}
+
+func runPair(ctx context.Context, i int, dirs [2]string) glibcPair {
+	var p glibcPair
+	var other error
+	var wg sync.WaitGroup
+	wg.Go(func() { p.glibc, p.err = glibcChild(ctx, i, "glibc", dirs[0]) })
+	wg.Go(func() { p.stub, other = glibcChild(ctx, i, "stub", dirs[1]) })
+	wg.Wait()
+	if p.err == nil {
+		p.err = other
+	}
+	return p
+}
+
+// diff says where the two disagree, "" if nowhere. Waits are whole seconds, so
+// that half a second tells them apart.
+func (p glibcPair) diff() string {
+	if d := cmp.Diff(p.glibc.Queries, p.stub.Queries); d != "" {
+		return "queries (-glibc +stub):\n" + d
+	}
+	if (p.glibc.Elapsed - p.stub.Elapsed).Abs() > 600*time.Millisecond {
+		return fmt.Sprintf("glibc took %v, the stub %v", p.glibc.Elapsed, p.stub.Elapsed)
+	}
+	return ""
 }
 
 var errNoNamespaces = errors.New("no namespaces")
