@@ -71,7 +71,7 @@ func newBench(t *testing.T, routers int, change func(i int, r *simnet.Router)) *
 	return b
 }
 
-// client, router i and server are nodes.
+// client and server are the ends.
 func (b *bench) client() simnet.NodeID { return b.ids[0] }
 func (b *bench) server() simnet.NodeID { return b.ids[len(b.ids)-1] }
 

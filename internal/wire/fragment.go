@@ -26,6 +26,9 @@ func Fragment(pkt []byte, mtu int, id uint32, yield func([]byte)) error {
 		}
 		hlen += 8
 	}
+	if p.FragOffset+len(p.Payload) > 0xffff {
+		return fmt.Errorf("%w: fragment beyond 65535 bytes", ErrMalformed)
+	}
 	step := (mtu - hlen) &^ 7
 	if step <= 0 {
 		return fmt.Errorf("%w: MTU %d", ErrSize, mtu)

@@ -1,0 +1,48 @@
+package simnet_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/simnet"
+	"github.com/whyslow/whyslow/internal/wire"
+)
+
+// Whatever a real stack sends, the model carries or drops it: it does not
+// panic, and what it delivers are IP packets that fit the link.
+func FuzzSend(f *testing.F) {
+	for _, p := range []wire.Protocol{wire.UDP, wire.ICMP, wire.TCP} {
+		for _, v6 := range []bool{false, true} {
+			for _, probe := range []wire.Probe{{TTL: 1}, {TTL: 2}, {}, {Size: 1500}} {
+				pkt, err := wire.Build(nil, flow(p, v6), probe)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(pkt)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, pkt []byte) {
+		n := simnet.New(1)
+		client := n.AddHost(simnet.Host{Addrs: []netip.Addr{client4, client6}})
+		router := n.AddRouter(simnet.Router{Addr4: router4(1), Addr6: router6(1)})
+		server := n.AddHost(simnet.Host{Addrs: []netip.Addr{server4, server6}})
+		narrow := simnet.Link{MTU: 1280}
+		n.Connect(client, router, simnet.Link{}, simnet.Link{})
+		n.Connect(router, server, narrow, narrow)
+		n.Attach(client, func(_ time.Time, got []byte) {
+			if _, err := wire.ParsePacket(got); err != nil || len(got) > 1500 {
+				t.Errorf("%d bytes delivered: %v", len(got), err)
+			}
+		})
+		n.Send(client, epoch, pkt)
+		n.Send(client, epoch, pkt)
+		if next, pending := n.Run(epoch.Add(time.Minute)); pending {
+			t.Errorf("events without end, the next at %v", next)
+		}
+		if s := n.Stats(); s.Sent+s.Malformed != 2 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
