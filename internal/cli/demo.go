@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -166,6 +167,9 @@ func (o *demoOptions) writeList(w io.Writer) error {
 	return nil
 }
 
+// demoGrace is the grace after Ctrl-C where a network must be taken down too.
+const demoGrace = time.Second
+
 // demonstration runs scenarios and shows them.
 type demonstration struct {
 	env    *Env
@@ -188,7 +192,7 @@ func (d *demonstration) run(ctx context.Context, s demo.Scenario) (demo.Outcome,
 		out demo.Outcome
 		err error
 	}
-	r, ok := await(ctx, func(ctx context.Context) result {
+	r, ok := awaitFor(ctx, demoGrace, func(ctx context.Context) result {
 		perform := demo.RunOnLoopback
 		if d.inside {
 			perform = demo.RunInLab

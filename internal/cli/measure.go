@@ -24,6 +24,11 @@ const grace = 150 * time.Millisecond
 // grace; ok is false if f has not come back by then, and its goroutine is left
 // to end with the process.
 func await[T any](ctx context.Context, f func(context.Context) T) (v T, ok bool) {
+	return awaitFor(ctx, grace, f)
+}
+
+// awaitFor is await with another grace.
+func awaitFor[T any](ctx context.Context, grace time.Duration, f func(context.Context) T) (v T, ok bool) {
 	done := make(chan T, 1)
 	go func() { done <- f(ctx) }()
 	select {
