@@ -83,7 +83,8 @@ func (c *datagramConn) Send(p wire.Probe) (time.Time, error) {
 		sent = time.Now()
 		c.note(p, sent)
 	}
-	err = c.sock.send(payload, c.fam.appendTTL(nil, ttlOf(p)), to, before, func() bool {
+	oob := appendStamp(c.fam.appendTTL(nil, ttlOf(p)), len(payload))
+	err = c.sock.send(payload, oob, to, before, func() bool {
 		return p.Size > c.mtu()
 	})
 	if err != nil {

@@ -92,7 +92,10 @@ func setOptions(fd int, opts ...option) error {
 // probeOptions are the options every probing socket has: DF set with the route
 // cache ignored, so that a stale or forged entry cannot shrink a probe.
 func (f *family) probeOptions() []option {
-	opts := []option{{name: "MTU_DISCOVER", level: f.level, opt: f.discover, value: f.probe}}
+	opts := []option{
+		{name: "MTU_DISCOVER", level: f.level, opt: f.discover, value: f.probe},
+		{name: "SO_RCVBUF", level: unix.SOL_SOCKET, opt: unix.SO_RCVBUF, value: receiveBuffer, mayBeAbsent: true},
+	}
 	if f == family6 {
 		// A flow label made from the ports would change the ECMP path
 		// from probe to probe.
@@ -102,6 +105,10 @@ func (f *family) probeOptions() []option {
 	}
 	return opts
 }
+
+// receiveBuffer is asked for in bytes; the kernel grants what net.core.rmem_max
+// allows. It holds answers and the copies that transmit stamps bring back.
+const receiveBuffer = 1 << 20
 
 // errorOptions ask for the error queue and the TTL of replies.
 func (f *family) errorOptions() []option {
@@ -177,20 +184,39 @@ func localOf(fd int) (netip.AddrPort, error) {
 // appendTTL appends the control message that gives one packet its TTL. Unlike
 // a socket option it cannot hit the packet of another goroutine.
 func (f *family) appendTTL(oob []byte, ttl int) []byte {
+	return appendControl(oob, f.level, f.cmsgTTL, uint32(ttl))
+}
+
+// stampedSize is up to how many bytes a probe asks for its transmit stamp. It
+// comes back with a copy of the packet, and the copies of large ones would
+// crowd out the answers.
+const stampedSize = 9 << 10
+
+// appendStamp appends what one packet needs to go without a transmit stamp, if
+// it is too large for one.
+func appendStamp(oob []byte, size int) []byte {
+	if size <= stampedSize {
+		return oob
+	}
+	return appendControl(oob, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, 0)
+}
+
+// appendControl appends a control message that holds a 32-bit value.
+func appendControl(oob []byte, level, typ int, value uint32) []byte {
 	at := len(oob)
 	oob = append(oob, make([]byte, unix.CmsgSpace(4))...)
 	h := oob[at:]
-	binary.NativeEndian.PutUint32(h[unix.CmsgLen(0):], uint32(ttl))
+	binary.NativeEndian.PutUint32(h[unix.CmsgLen(0):], value)
 	switch unix.SizeofCmsghdr {
 	case 16: // 64-bit: size_t, int, int
 		binary.NativeEndian.PutUint64(h, uint64(unix.CmsgLen(4)))
-		binary.NativeEndian.PutUint32(h[8:], uint32(f.level))
-		binary.NativeEndian.PutUint32(h[12:], uint32(f.cmsgTTL))
+		h = h[8:]
 	default:
 		binary.NativeEndian.PutUint32(h, uint32(unix.CmsgLen(4)))
-		binary.NativeEndian.PutUint32(h[4:], uint32(f.level))
-		binary.NativeEndian.PutUint32(h[8:], uint32(f.cmsgTTL))
+		h = h[4:]
 	}
+	binary.NativeEndian.PutUint32(h, uint32(level))
+	binary.NativeEndian.PutUint32(h[4:], uint32(typ))
 	return oob
 }
 

@@ -48,7 +48,9 @@ func openRaw(ctx context.Context, rt route, cfg Config, proto wire.Protocol) (Co
 }
 
 func (c *rawConn) open(ctx context.Context, cfg Config, proto wire.Protocol) (err error) {
-	opts := append(c.fam.probeOptions(), stampOptions(true))
+	opts := append(c.fam.probeOptions(), stampOptions(true),
+		// Not for routers' errors, but see fullRetries.
+		option{name: "RECVERR", level: c.fam.level, opt: c.fam.recvErr, value: 1, mayBeAbsent: true})
 	c.out, err = withSocket(ctx, c.fam, unix.SOCK_RAW, unix.IPPROTO_RAW, "raw", func(fd int) error {
 		if err := bind(fd, cfg.Interface, c.rt.src.WithZone(c.rt.dst.Zone()), 0); err != nil {
 			return err
@@ -97,6 +99,7 @@ func (c *rawConn) reserve(ctx context.Context, cfg Config, proto wire.Protocol) 
 
 func (c *rawConn) arrivalOptions() []option {
 	return []option{
+		{name: "SO_RCVBUF", level: unix.SOL_SOCKET, opt: unix.SO_RCVBUF, value: receiveBuffer, mayBeAbsent: true},
 		{name: "RECVTTL", level: c.fam.level, opt: c.fam.recvTTL, value: 1, mayBeAbsent: true},
 		stampOptions(false),
 	}
@@ -158,7 +161,7 @@ func (c *rawConn) Send(p wire.Probe) (time.Time, error) {
 		sent = time.Now()
 		c.note(p, sent)
 	}
-	err = c.out.send(pkt, nil, to, before, func() bool { return len(pkt) > c.mtu() })
+	err = c.out.send(pkt, appendStamp(nil, len(pkt)), to, before, func() bool { return len(pkt) > c.mtu() })
 	if err != nil {
 		c.forget(p.Seq)
 		return time.Time{}, sendError(err, c.mtu())

@@ -19,6 +19,11 @@ import (
 // we send packets.
 const sendRetries = 128
 
+// fullRetries is how many milliseconds a send waits for room in the queue of
+// the interface. With an error queue the kernel tells of a packet that it drops
+// there (ip(7)); without, the drop would look like loss in the network.
+const fullRetries = 50
+
 // sock is a descriptor in the runtime's poller.
 type sock struct {
 	file *os.File
@@ -58,6 +63,7 @@ func (s *sock) control(f func(fd int) error) error {
 // EMSGSIZE from one a router caused.
 func (s *sock) send(b, oob []byte, to unix.Sockaddr, before func(), tooBig func() bool) error {
 	var err error
+	full := 0
 	for range sendRetries {
 		werr := s.raw.Write(func(fd uintptr) bool {
 			before()
@@ -69,6 +75,11 @@ func (s *sock) send(b, oob []byte, to unix.Sockaddr, before func(), tooBig func(
 		}
 		if err == unix.EMSGSIZE && tooBig() {
 			return err
+		}
+		if err == unix.ENOBUFS && full < fullRetries {
+			full++
+			time.Sleep(time.Millisecond)
+			continue
 		}
 		if !maybeQueued(err) {
 			break

@@ -321,3 +321,23 @@ func TestPrivilegeIsNotUsedWhenForbidden(t *testing.T) {
 		t.Errorf("auto took %q, want raw", got)
 	}
 }
+
+// The copies that transmit stamps bring back of 64 KiB probes filled the
+// receive buffer, and answers were dropped.
+func TestLargeProbesGoWithoutTransmitStamp(t *testing.T) {
+	newChain(t, 0)
+	for _, k := range kinds {
+		if k.proto == wire.TCP || k.cfg.Port != 0 {
+			continue
+		}
+		for _, f := range []*family{family4, family6} {
+			conn := open(t, f.loopback(), k.cfg)
+			for seq, size := range map[uint16]int{1: 1500, 2: 65000} {
+				send(t, conn, wire.Probe{Seq: seq, Size: size})
+				if r := recv(t, conn); r.Seq != seq || r.Sent.IsZero() != (size > stampedSize) {
+					t.Errorf("%s, %s, %d bytes: %+v", k.name, f.name, size, r)
+				}
+			}
+		}
+	}
+}
