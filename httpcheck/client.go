@@ -219,7 +219,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 // samples takes the samples of a run in order. False means that the consumer
 // wants no more.
 func (c *Client) samples(ctx context.Context, emit func(Event) bool) bool {
-	p := plan{opts: &c.opts, begin: time.Now()}
+	p := plan{opts: &c.opts, begin: time.Now(), stall: c.stallAfter}
 	for ctx.Err() == nil && p.connect(c.Requests(), time.Now()) {
 		g := c.group()
 		ok := c.connectionSamples(ctx, g, &p, emit)
@@ -236,12 +236,12 @@ func (c *Client) connectionSamples(ctx context.Context, g *group, p *plan, emit 
 	to := c.start()
 	for i := 1; ; i++ {
 		begin := time.Now()
-		s, ctl, err := c.fetchOrClamp(ctx, g, to, p.first())
+		s, ctl, err := c.fetchOrClamp(ctx, g, to, p)
 		if err != nil {
 			p.spent = true
 			return true
 		}
-		p.note(&s, i, ctl != nil, time.Since(begin))
+		p.note(&s, i, c.cures(ctl), time.Since(begin))
 		if !emit(Event{Sample: &s}) {
 			return false
 		}

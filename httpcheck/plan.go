@@ -13,6 +13,7 @@ import (
 type plan struct {
 	opts  *Options
 	begin time.Time
+	stall time.Duration // Client.stallAfter
 
 	connections int // opened, or tried
 	samples     int
@@ -21,15 +22,13 @@ type plan struct {
 	longest     time.Duration
 	waits       []time.Duration // of the current connection's final exchanges
 	pattern     bool            // the requests of one connection differ
-	clamped     bool            // small segments cured a stall
+	cured       bool            // small segments cured a stall
+	stalls      int             // samples that stalled, once one was cured
 	limited     bool            // the server asked for less (429, 503)
 	failed      bool            // the last sample
 	spent       bool            // no requests left
 	final       bool            // a failure that another try would only repeat
 }
-
-// first says whether no sample was taken yet.
-func (p *plan) first() bool { return p.samples == 0 }
 
 // direct says whether warm samples go to the final URL directly. The first
 // warm sample follows the redirects again: a redirect that is slow itself
@@ -49,6 +48,8 @@ func (p *plan) connect(requests int, now time.Time) bool {
 	switch spent := now.Sub(p.begin); {
 	case p.spent, p.final, p.connections >= p.opts.Cold:
 		return false
+	case p.stalls >= 2:
+		return false // decided, and each further one would stall again
 	case requests+max(1, p.steps) > p.limit():
 		return false
 	case p.limited && p.connections >= 2:
@@ -66,8 +67,8 @@ func (p *plan) least(spent time.Duration) int {
 	switch {
 	case p.connections == 0:
 		return 1
-	case p.clamped:
-		return 1 // decided, and each further one would stall again
+	case p.cured:
+		return 2 // does it stall again without the cure?
 	case p.succeeded == 0 && spent > p.opts.Budget:
 		return 1 // a timeout is waited for once
 	case p.pattern && p.longest > 2*p.opts.Budget:
@@ -92,7 +93,7 @@ func (p *plan) again(n, requests int, now time.Time) bool {
 		return false
 	case now.Sub(p.begin) <= p.opts.Budget:
 		return true
-	case p.clamped, p.limited:
+	case p.cured, p.limited:
 		return false
 	case p.pattern:
 		return true
@@ -101,10 +102,13 @@ func (p *plan) again(n, requests int, now time.Time) bool {
 }
 
 // note takes over the n-th sample of a connection.
-func (p *plan) note(s *Sample, n int, clamped bool, took time.Duration) {
+func (p *plan) note(s *Sample, n int, cured bool, took time.Duration) {
 	p.samples++
 	p.longest = max(p.longest, took)
-	p.clamped = p.clamped || clamped
+	p.cured = p.cured || cured
+	if p.cured && took >= p.stall {
+		p.stalls++
+	}
 	p.failed = s.Failure != nil
 	if n == 1 {
 		p.steps = max(p.steps, len(s.Exchanges))
@@ -145,17 +149,26 @@ const (
 	abandonAfter = 8 * time.Second
 )
 
-// fetchOrClamp fetches to. If watch is set and the fetch stalls after it
+// fetchOrClamp fetches to. If the first fetch of a run stalls after it
 // connected, the same is tried beside it with small segments; the control is
-// returned if it came to an end.
-func (c *Client) fetchOrClamp(ctx context.Context, g *group, to goal, watch bool) (Sample, *Control, error) {
-	if !watch || !canClamp || c.opts.MSS != 0 {
+// returned if it came to an end. Once that has cured a stall, a further one is
+// not waited for.
+func (c *Client) fetchOrClamp(ctx context.Context, g *group, to goal, p *plan) (Sample, *Control, error) {
+	var watch func(context.Context, *group) *Control
+	switch {
+	case !canClamp || c.opts.MSS != 0:
+	case p.samples == 0:
+		watch = c.clampStalled
+	case p.cured:
+		watch = c.abandonStalled
+	}
+	if watch == nil {
 		s, err := g.fetch(ctx, to)
 		return s, nil, err
 	}
 	watchCtx, cancel := context.WithCancel(ctx)
 	found := make(chan *Control, 1)
-	go func() { found <- c.clampStalled(watchCtx, g) }() // waited for below
+	go func() { found <- watch(watchCtx, g) }() // waited for below
 	s, err := g.fetch(ctx, to)
 	cancel()
 	return s, <-found, err
@@ -174,11 +187,27 @@ func (c *Client) clampStalled(ctx context.Context, g *group) *Control {
 	if err != nil || ctl.Exchange.Failure != nil && ctl.Exchange.Failure.Kind == "canceled" {
 		return nil
 	}
-	total, ok := ctl.Exchange.Phases.Total.Get()
-	if ok && total < c.stallAfter && g.silent(ctx, c.abandonAfter) == m {
+	if c.cures(&ctl) && g.silent(ctx, c.abandonAfter) == m {
 		m.abort(errAbandoned)
 	}
 	return &ctl
+}
+
+// cures says whether the fetch with small segments did not stall.
+func (c *Client) cures(ctl *Control) bool {
+	if ctl == nil {
+		return false
+	}
+	total, ok := ctl.Exchange.Phases.Total.Get()
+	return ok && total < c.stallAfter
+}
+
+// abandonStalled gives g's connection up as soon as it has stalled.
+func (c *Client) abandonStalled(ctx context.Context, g *group) *Control {
+	if m := g.silent(ctx, c.stallAfter); m != nil {
+		m.abort(errAbandoned)
+	}
+	return nil
 }
 
 // silent waits until nothing has moved on g's connection for d. It returns nil

@@ -14,7 +14,7 @@ import (
 func simulate(o Options, outcome func(conn, n int) (wait time.Duration, kind string)) string {
 	o, _ = o.defaults()
 	now := time.Unix(0, 0)
-	p := plan{opts: &o, begin: now}
+	p := plan{opts: &o, begin: now, stall: stallAfter}
 	requests := 0
 	var out []string
 	for conn := 1; p.connect(requests, now); conn++ {
@@ -26,13 +26,13 @@ func simulate(o Options, outcome func(conn, n int) (wait time.Duration, kind str
 			now = now.Add(wait)
 			s := &Sample{Exchanges: []Exchange{{Status: 200, Phases: Phases{Wait: millis.Of(wait)}}}}
 			switch kind {
-			case "":
+			case "", "cured":
 			case "429":
 				s.Exchanges[0].Status = 429
 			default:
 				s.Failure = &Failure{Kind: kind}
 			}
-			p.note(s, n, false, wait)
+			p.note(s, n, kind == "cured", wait)
 			if !p.again(n, requests, now) {
 				break
 			}
@@ -71,6 +71,9 @@ func TestPlan(t *testing.T) {
 		{"refused", Options{}, always(1*ms, "refused"), "1 1 1 1 1"},
 		{"timeout", Options{}, always(10_000*ms, "timeout"), "1"},
 		{"bad certificate", Options{}, always(50*ms, "certificate"), "1"},
+		{"cured by small segments", Options{}, func(c, _ int) (time.Duration, string) {
+			return map[int]time.Duration{1: 6500 * ms, 2: 3000 * ms}[c], map[int]string{1: "cured", 2: "timeout"}[c]
+		}, "1 1"},
 		{"asked for less", Options{}, always(5*ms, "429"), "3 3"},
 		{"now and then", Options{}, func(c, _ int) (time.Duration, string) {
 			if c == 2 {

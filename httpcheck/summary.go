@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -127,13 +128,13 @@ func durations(vs []millis.Value) []time.Duration {
 // perConnection fills in what the server took by the request's place on its
 // connection, for the connections to the final URL's host.
 func (s *Summary) perConnection(good []*Sample) {
-	host := good[len(good)-1].last().Remote
+	final := originOf(good[len(good)-1].last().URL)
 	var first, second, later []millis.Value
 	for _, g := range good {
 		for i := range g.Exchanges {
 			x := &g.Exchanges[i]
 			switch {
-			case x.Remote != host:
+			case originOf(x.URL) != final:
 			case x.Request == 1:
 				first = append(first, x.Server)
 			case x.Request == 2:
@@ -147,6 +148,15 @@ func (s *Summary) perConnection(good []*Sample) {
 		later = second
 	}
 	s.ColdServer, s.SecondServer, s.WarmServer = median(first), median(second), median(later)
+}
+
+// originOf is the scheme and authority of a URL in a result.
+func originOf(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	return origin(u)
 }
 
 // byRequest groups the exchanges by URL and place on their connection.
