@@ -11,9 +11,9 @@ import (
 func (j *judge) answered(rd *round, f *serverFacts, d time.Duration) {
 	rest := j.rest(d, f)
 	network := d - rest
-	if far := min(rest, f.network()-network); far > 0 && network > 0 && f.way.Known() {
+	if far := min(rest, f.network()-network); far > 0 && network > 0 {
 		// Only where another server is much nearer, see fair.
-		j.add(ResolverSlow, f.where, f.line, far, true,
+		j.add(ResolverSlow, f.where, f.line, far, f.way.Known(),
 			fmt.Sprintf("%s is %s away, another configured server %s", f.where, ms(f.network()), ms(j.healthy)))
 		rest -= far
 	}
@@ -103,7 +103,7 @@ func (j *judge) authority() {
 	}
 	for _, f := range j.facts {
 		warm, known := f.warm()
-		if !known {
+		if _, answered := f.nameSent(); !known || answered == 0 {
 			continue
 		}
 		for _, c := range f.zones {

@@ -15,6 +15,8 @@ import (
 // A server without a handler is dead: it answers nothing.
 type fakeNet struct {
 	servers map[string]fakeServer
+	// way is the TCP handshake's time: zero means 20 ms, negative never.
+	way time.Duration
 
 	mu   sync.Mutex
 	seen []Query
@@ -45,8 +47,14 @@ func (n *fakeNet) Exchange(ctx context.Context, q Query) (*Answer, error) {
 		return nil, fail(outcomeOf(ctx.Err()))
 	}
 	connect := time.Duration(0)
+	if q.TCP && n.way < 0 {
+		<-ctx.Done()
+		return nil, fail(outcomeOf(ctx.Err()))
+	}
 	if q.TCP {
-		connect = time.Millisecond
+		if connect = n.way; connect == 0 {
+			connect = 20 * time.Millisecond
+		}
 		delay += connect
 	}
 	t := time.NewTimer(delay)

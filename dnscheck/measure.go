@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -143,6 +144,7 @@ func (s *session) direct(ctx context.Context, wg *sync.WaitGroup, st *Stub, emit
 		return sv
 	}
 	links := s.coldNames(st, name)
+	failed := slices.ContainsFunc(st.Steps, func(s Step) bool { return s.Rcode == "SERVFAIL" })
 	for i := range s.cfg.Nameservers {
 		base := row{server: s.server(i), name: name, n: s.o.Probes, wait: s.wait(st), edns: edns}
 		for k, t := range types {
@@ -154,12 +156,13 @@ func (s *session) direct(ctx context.Context, wg *sync.WaitGroup, st *Stub, emit
 					r.tcp = true
 					emitRow(r)
 				}
-				if sv.Rcode == "SERVFAIL" && k == 0 {
-					// Would it answer if it did not validate?
-					r.tcp, r.cd, r.n, r.edns = false, true, 2, ednsSize
-					s.control(ctx, r, emit)
+				if sv.Rcode == "SERVFAIL" && k == 0 && !failed {
+					s.unvalidated(ctx, base, t, emit)
 				}
 			})
+			if failed && k == 0 {
+				wg.Go(func() { s.unvalidated(ctx, base, t, emit) })
+			}
 		}
 		wg.Go(func() {
 			r := base
@@ -175,6 +178,13 @@ func (s *session) direct(ctx context.Context, wg *sync.WaitGroup, st *Stub, emit
 			wg.Go(func() { s.cold(ctx, base, l, emit) })
 		}
 	}
+}
+
+// unvalidated asks a server that fails whether it would answer if it did not
+// validate.
+func (s *session) unvalidated(ctx context.Context, r row, qtype uint16, emit func(Event)) {
+	r.qtype, r.cd, r.n, r.edns = qtype, true, 2, ednsSize
+	s.control(ctx, r, emit)
 }
 
 func (s *session) control(ctx context.Context, r row, emit func(Event)) {

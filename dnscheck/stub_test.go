@@ -126,7 +126,7 @@ func TestStub(t *testing.T) {
 			elapsed: 20 * time.Millisecond, rcode: "NOERROR", addrs: both,
 			steps: []string{"0 1 www.example.com A NOERROR", "0 1 www.example.com AAAA NOERROR"}},
 		{name: "truncated", conf: oneServer, servers: map[string]fakeServer{"10.0.0.1": truncating(good)}, query: "www.example.com",
-			elapsed: 21 * time.Millisecond, rcode: "NOERROR", addrs: both},
+			elapsed: 40 * time.Millisecond, rcode: "NOERROR", addrs: both},
 		{name: "kubernetes/kubernetes#14051: ndots 5 tries the list first", conf: oneServer + "search ns.svc.example svc.example\noptions ndots:5\n",
 			servers: map[string]fakeServer{"10.0.0.1": good}, query: "v4.example.com", family: IPv4,
 			elapsed: 30 * time.Millisecond, rcode: "NOERROR", addrs: addrs("192.0.2.81"),
@@ -155,7 +155,7 @@ func TestStub(t *testing.T) {
 		{name: "malformed is final", conf: twoServers, servers: map[string]fakeServer{"10.0.0.1": outcomeServer(Malformed), "10.0.0.2": good},
 			query: "www.example.com", rcode: "malformed"},
 		{name: "use-vc", conf: oneServer + "options use-vc\n", servers: map[string]fakeServer{"10.0.0.1": good}, query: "www.example.com", family: IPv4,
-			elapsed: 11 * time.Millisecond, rcode: "NOERROR", addrs: addrs("192.0.2.80"), steps: []string{"0 1 www.example.com A tcp NOERROR"}},
+			elapsed: 30 * time.Millisecond, rcode: "NOERROR", addrs: addrs("192.0.2.80"), steps: []string{"0 1 www.example.com A tcp NOERROR"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
