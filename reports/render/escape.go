@@ -31,6 +31,9 @@ func Terminal(s string, width int) string {
 	if width <= 0 {
 		width = maxText
 	}
+	if len(s) <= width && ascii(s) {
+		return s
+	}
 	var b strings.Builder
 	total, fits := 0, 0 // columns so far; bytes of b that leave room for the ellipsis
 	for piece, w := range pieces(s) {
@@ -58,6 +61,9 @@ func cut(s string, width int) string {
 
 // columns returns how many columns visible text takes on a terminal.
 func columns(s string) int {
+	if ascii(s) {
+		return len(s)
+	}
 	total := 0
 	for _, w := range pieces(s) {
 		total += w
@@ -65,9 +71,22 @@ func columns(s string) int {
 	return total
 }
 
+// ascii reports whether s is printable ASCII, one column a byte.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 // shown reports whether a terminal shows r as something of its own: not a
 // control, not invisible, not a space that is no ordinary one.
 func shown(r rune) bool {
+	if r < 0x7f {
+		return r >= 0x20
+	}
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
@@ -101,6 +120,9 @@ func pieces(s string) iter.Seq2[string, int] {
 // firstCluster returns the first character of s with what belongs to it, and
 // its width. An endless one is taken apart, or it would pass any bound.
 func firstCluster(s string) (cluster string, width int) {
+	if s[0] < utf8.RuneSelf && (len(s) == 1 || s[1] < utf8.RuneSelf) {
+		return s[:1], 1
+	}
 	// Looking no further keeps the work linear.
 	cluster, _, width, _ = uniseg.FirstGraphemeClusterInString(s[:min(len(s), 2*maxCluster)], -1)
 	if len(cluster) > maxCluster {

@@ -127,36 +127,48 @@ func (s *sheet) heading(title, note string) {
 
 // para writes words wrapped to the page; the first line begins with lead, the
 // others with hang.
-func (s *sheet) para(lead, hang string, cells ...cell) {
+func (s *sheet) para(lead, hang string, cells ...cell) { s.hung(cell{text: lead}, hang, cells...) }
+
+// hung is para with a lead in a style of its own.
+func (s *sheet) hung(lead cell, hang string, cells ...cell) {
 	s.headed = false
-	line, used, empty := lead, columns(lead), true
+	line := []cell{lead}
+	used, empty := columns(lead.text), true
 	flush := func() {
-		s.b.WriteString(strings.TrimRight(line, " "))
+		var out strings.Builder
+		for _, c := range line {
+			out.WriteString(s.paint(c))
+		}
+		s.b.WriteString(strings.TrimRight(out.String(), " "))
 		s.b.WriteByte('\n')
-		line, used, empty = hang, columns(hang), true
+		line, used, empty = []cell{{text: hang}}, columns(hang), true
+	}
+	put := func(word string, st style) {
+		if !empty {
+			word = " " + word
+		}
+		// Words in one style share one pair of escape sequences.
+		if last := &line[len(line)-1]; last.style == st {
+			last.text += word
+		} else {
+			line = append(line, cell{word, st})
+		}
+		used, empty = used+columns(word), false
 	}
 	for _, c := range cells {
 		for _, word := range strings.Fields(c.text) {
-			for {
-				w, sep := columns(word), 1
-				if empty {
-					sep = 0
-				}
-				if used+sep+w <= s.width {
-					line += strings.Repeat(" ", sep) + s.paint(cell{word, c.style})
-					used, empty = used+sep+w, false
-					break
-				}
-				if !empty {
-					flush()
-					continue
-				}
-				// A word longer than a line is broken, not cut: it may be the evidence.
-				head, tail := split(word, max(s.width-used, 1))
-				line += s.paint(cell{head, c.style})
-				empty = false
-				word = tail
+			if !empty && used+1+columns(word) > s.width {
 				flush()
+			}
+			// A word longer than a line is broken, not cut: it may be the evidence.
+			for used+columns(word) > s.width {
+				head, tail := split(word, s.width-used)
+				put(head, c.style)
+				flush()
+				word = tail
+			}
+			if word != "" {
+				put(word, c.style)
 			}
 		}
 	}

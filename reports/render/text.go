@@ -174,7 +174,7 @@ func (s *sheet) list(title string, items []string) {
 func (s *sheet) reproduce(r *reports.Report) {
 	s.heading("Reproduce", "")
 	for _, f := range reproduceFacts(r) {
-		s.para("  "+s.paint(cell{pad(f.name, 9, false), dim})+" ", "            ", cell{text: f.value})
+		s.hung(cell{"  " + pad(f.name, 9, false) + " ", dim}, "            ", cell{text: f.value})
 	}
 }
 
@@ -203,19 +203,22 @@ func reproduceFacts(r *reports.Report) []fact {
 }
 
 // joined joins what is not empty; "–" if nothing is left.
-func joined(sep string, parts ...string) string {
+func joined(sep string, parts ...string) string { return orDash(nonEmpty(sep, parts...)) }
+
+// nonEmpty joins what is not empty.
+func nonEmpty(sep string, parts ...string) string {
 	var out []string
 	for _, p := range parts {
 		if p != "" {
 			out = append(out, p)
 		}
 	}
-	return orDash(strings.Join(out, sep))
+	return strings.Join(out, sep)
 }
 
 // sourceText is the local address, with its port where one connection is known.
 func sourceText(r *reports.Report) string {
-	if ex := lastExchange(r.HTTP); ex != nil && ex.Local != "" {
+	if ex := mainExchange(r.HTTP); ex != nil && ex.Local != "" {
 		return ex.Local
 	}
 	return r.Environment.Source
@@ -223,7 +226,7 @@ func sourceText(r *reports.Report) string {
 
 // destinationText is the remote address and port.
 func destinationText(r *reports.Report) string {
-	if ex := lastExchange(r.HTTP); ex != nil && ex.Remote != "" {
+	if ex := mainExchange(r.HTTP); ex != nil && ex.Remote != "" {
 		return ex.Remote
 	}
 	if r.Target.Addr == "" {

@@ -104,6 +104,18 @@ const (
 	samplesNote   = "in order of time, ms"
 )
 
+// mainExchange returns the exchange that stands for the others: the last one of
+// the typical sample.
+func mainExchange(h *httpcheck.Result) *httpcheck.Exchange {
+	if h == nil {
+		return nil
+	}
+	if s := typicalSample(h); s != nil && len(s.Exchanges) > 0 {
+		return &s.Exchanges[len(s.Exchanges)-1]
+	}
+	return lastExchange(h)
+}
+
 // http writes the phases of a load, its redirects and its controls.
 func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 	cold, warm, note := shownPhases(h)
@@ -181,42 +193,76 @@ func statusText(e *httpcheck.Exchange) string {
 
 // httpFacts names what was talked to and how.
 func httpFacts(h *httpcheck.Result) []fact {
-	var facts []fact
-	add := func(name, value string) {
-		if value != "" {
-			facts = append(facts, fact{name, value})
-		}
-	}
-	known := func(name string, v millis.Value) {
-		if v.Known() {
-			add(name, v.String())
-		}
-	}
-	if ex := lastExchange(h); ex != nil {
-		if ex.Status > 0 {
-			add("status", strconv.Itoa(ex.Status))
-		}
-		version := ""
-		if ex.TLS != nil {
-			version = ex.TLS.Version
-		}
-		add("protocol", strings.TrimSuffix(joined(", ", ex.Protocol, version), "–"))
-		add("from", ex.Remote)
-		add("software", Terminal(ex.ServerHeader, 80))
+	var facts factCollector
+	if ex := mainExchange(h); ex != nil {
+		facts.exchange(ex)
 	}
 	s := &h.Summary
-	known("least RTT", s.MinRTT)
-	known("server at first request", s.ColdServer)
-	known("server at later requests", s.WarmServer)
-	known("server at second request", s.SecondServer)
+	facts.ms("least RTT", s.MinRTT)
+	facts.ms("server at first request", s.ColdServer)
+	facts.ms("server at later requests", s.WarmServer)
+	facts.ms("server at second request", s.SecondServer)
 	if h.Body.Class != "" && h.Body.Class != "none" {
-		add("body", strings.Join([]string{size(s.Bytes), h.Body.Class}, ", "))
+		facts.add("body", size(s.Bytes)+", "+h.Body.Class)
 	}
-	add("transfer", h.Body.Text)
+	facts.add("transfer", h.Body.Text)
 	if h.Requests > 0 {
-		add("requests", strconv.Itoa(h.Requests))
+		facts.add("requests", strconv.Itoa(h.Requests))
 	}
 	return facts
+}
+
+// factCollector collects the facts that are known.
+type factCollector []fact
+
+func (f *factCollector) add(name, value string) {
+	if value != "" {
+		*f = append(*f, fact{name, value})
+	}
+}
+
+func (f *factCollector) ms(name string, v millis.Value) {
+	if v.Known() {
+		f.add(name, v.String())
+	}
+}
+
+// exchange adds what one exchange tells of its peer and its connection.
+func (f *factCollector) exchange(ex *httpcheck.Exchange) {
+	if ex.Status > 0 {
+		f.add("status", strconv.Itoa(ex.Status))
+	}
+	protocol := []string{ex.Protocol}
+	if ex.TLS != nil {
+		protocol = append(protocol, ex.TLS.Version)
+	}
+	f.add("protocol", nonEmpty(", ", protocol...))
+	f.add("from", ex.Remote)
+	f.add("software", Terminal(ex.ServerHeader, 80))
+	if t := ex.TLS; t != nil && t.Subject != "" && !t.NotAfter.IsZero() {
+		f.add("certificate", Terminal(t.Subject, 80)+" until "+t.NotAfter.UTC().Format("2006-01-02"))
+	}
+	if t := ex.TCP; t != nil {
+		f.add("TCP", fmt.Sprintf("MSS %d, sent again %d, out of order %d", t.SndMSS, t.Retrans, t.OutOfOrder))
+	}
+	if len(ex.Attempts) > 1 {
+		var tried []string
+		for _, a := range ex.Attempts[:min(len(ex.Attempts), 6)] {
+			how := "not used"
+			if a.Won {
+				how = "won"
+			} else if a.Error != "" {
+				how = Terminal(a.Error, 40)
+			}
+			tried = append(tried, a.Addr+" "+how)
+		}
+		f.add("dialled", strings.Join(tried, ", "))
+	}
+	var timings []string
+	for _, t := range ex.ServerTiming[:min(len(ex.ServerTiming), 8)] {
+		timings = append(timings, nonEmpty(" ", Terminal(t.Name, 30), strings.TrimSuffix(t.Dur.String(), "–")))
+	}
+	f.add("Server-Timing", strings.Join(timings, ", "))
 }
 
 // factLine writes facts one after the other.

@@ -203,8 +203,11 @@ func bar(value, full float64, width int) string {
 
 // barAt draws value after a gap that stands for start, on the same scale.
 func barAt(start, value, full float64, width int) string {
-	if !(value > 0) || !(full > 0) {
+	if !(value > 0) || !(full > 0) || width <= 0 {
 		return ""
+	}
+	if math.IsNaN(start) {
+		start = 0
 	}
 	at := int(math.Floor(min(max(start/full, 0), 1) * float64(width)))
 	at = min(at, width-1)
