@@ -9,6 +9,11 @@ import (
 // Host is the Network of this machine: its own sockets and routes. The zero
 // Host is ready for use. It may be used by several goroutines; one Host should
 // serve all instruments of a run, so that they share one Budget.
+//
+// Limits: Linux only. Without privilege a TCP probe must be answered within
+// 950 ms, before the kernel repeats the SYN; at most 128 probes of TCP, or of
+// UDP to a given port, are in flight; and neither those nor UDP probes to the
+// default ports keep one 5-tuple (Info.FlowStable).
 type Host struct {
 	budget Budget
 }

@@ -45,6 +45,11 @@ func newChainWithoutPing(t *testing.T, routers int) *chain {
 	}
 	c := &chain{}
 	t.Cleanup(func() {
+		if len(c.nodes) == 0 {
+			home.Close() // never left it, and may not be allowed to return
+			runtime.UnlockOSThread()
+			return
+		}
 		if err := netns.Set(home); err != nil {
 			t.Errorf("leaving the lab: %v", err)
 			return // the thread stays locked, and dies with the goroutine
