@@ -477,8 +477,9 @@ func TestBounds(t *testing.T) {
 	})
 	t.Run("icmp denied", func(t *testing.T) {
 		inLab(t, plan{host: modelnet.Options{Deny: []netprobe.Method{netprobe.ICMP}}}, func(t *testing.T, l *lab) {
-			if res := measured(t, l, Options{}); show(res.MTU) != "1500" || res.Method != wire.UDP.String() {
-				t.Errorf("MTU %s by %s", show(res.MTU), res.Method)
+			if res := measured(t, l, Options{}); show(res.MTU) != "1500" || res.Method != wire.UDP.String() ||
+				!strings.Contains(strings.Join(res.Warnings, "\n"), "cannot be sent from this host") {
+				t.Errorf("MTU %s by %s: %q", show(res.MTU), res.Method, res.Warnings)
 			}
 		})
 	})

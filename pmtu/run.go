@@ -20,6 +20,8 @@ type measurement struct {
 	res  *Result
 	hop  hops
 	left int // probes that may still be sent
+	// unechoed says why echoes told nothing; empty if they did.
+	unechoed string
 }
 
 // Run measures the path MTU. When ctx ends it returns what is known so far
@@ -67,6 +69,9 @@ func (m *measurement) run(ctx context.Context) error {
 				return err
 			}
 			failed = err
+			if m.opt.Method == netprobe.Auto && method == netprobe.ICMP {
+				m.unechoed = "echoes cannot be sent from this host"
+			}
 			continue
 		}
 		answered, err := m.measure(ctx, s)
@@ -78,6 +83,7 @@ func (m *measurement) run(ctx context.Context) error {
 			silent += " nor "
 		}
 		silent += method.String()
+		m.unechoed = "the destination answers no echo"
 	}
 	if silent == "" {
 		return failed
@@ -195,8 +201,8 @@ func (m *measurement) conclude(s *session, f findings) {
 	if f.confirmed {
 		m.res.MTU = &passed
 	}
-	if s.method == netprobe.UDP && m.opt.Method == netprobe.Auto && m.res.Backward.EchoLimit == nil {
-		m.warn("the destination answers no echo; measured by UDP, which tests the way there only")
+	if s.method == netprobe.UDP && m.unechoed != "" {
+		m.warn("%s; measured by UDP, which tests the way there only", m.unechoed)
 	}
 }
 
