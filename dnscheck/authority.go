@@ -79,13 +79,16 @@ func (j *judge) authoritySlow(d time.Duration, f *serverFacts) {
 	if slowest == 0 {
 		zone = j.zone
 	}
-	text := fmt.Sprintf("the first answer for %s took %s longer than one that %s knows", j.main, ms(d), f.where)
+	control := ""
 	if sent > 0 && answered == 0 {
-		text += fmt.Sprintf("; %d random names below it found no answer", sent)
+		control = fmt.Sprintf("; %d random names below it found no answer", sent)
 	} else if sent > 0 {
-		text += fmt.Sprintf("; random names below it take %s more", ms(max(0, slowest)))
+		control = fmt.Sprintf("; random names below it take %s more", ms(max(0, slowest)))
 	}
-	j.add(AuthoritySlow, zone, 0, d, sent > 0 && (answered == 0 || slowest >= d/2), text)
+	e := j.add(AuthoritySlow, zone, 0, d, sent > 0 && (answered == 0 || slowest >= d/2), "")
+	e.total = func(all time.Duration) string {
+		return fmt.Sprintf("the first answer for %s took %s longer than one that %s knows", j.main, ms(all), f.where) + control
+	}
 }
 
 // coldRows are the rows by way of f, or of any server if f has none.

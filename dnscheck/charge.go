@@ -126,15 +126,17 @@ func (j *judge) silent(rd *round, f *serverFacts) {
 		j.add(EDNS, f.where, f.line, d, true, fmt.Sprintf("queries with EDNS to %s are lost, those without are answered", f.where))
 	case !same(rd.name(), j.main) && !lossy:
 		j.search(d)
-	case answered == 0 && j.answeredElsewhere(f):
+	case answered == f.failures && j.answeredElsewhere(f):
 		j.add(ResolverDown, f.where, f.line, d, true, fmt.Sprintf("%s lives, but does not resolve: another server answers for %s", f.where, j.main))
-	case answered == 0:
+	case answered == f.failures:
 		j.add(AuthorityDown, j.zone, 0, d, true, fmt.Sprintf("%s answers other questions, but finds nobody who answers for %s", f.where, j.zone))
 	case known && warm >= d*7/10:
 		j.slow(d, f)
 	case lossy:
 		j.add(ResolverLoss, f.where, f.line, d, true, lossText(f, lost, sent))
-	case f.coldSent > 0 && (f.coldAnswered == 0 || f.coldMedian.Duration() >= d/2):
+	case f.authorityTroubled():
+		// A resolver asks a slow authority several times, so that the first
+		// lookup takes longer than the ones that follow show.
 		j.authoritySlow(d, f)
 	default:
 		j.add(ResolverLoss, f.where, f.line, d, false,
@@ -175,7 +177,7 @@ func (j *judge) oneLost(rd *round, f *serverFacts, lost *Step) {
 			fmt.Sprintf("%s answers none of %d %s queries for %s, but others", f.where, f.sent[t], t, j.main))
 	case f.sent[t] == 0 && t == "AAAA":
 		j.add(AAAABlocked, f.where, f.line, d, false, fmt.Sprintf("%s answered A but not AAAA for %s", f.where, rd.name()))
-	case !lossy && f.coldSent > 0 && (f.coldAnswered == 0 || f.coldMedian.Duration() >= d/2):
+	case !lossy && f.authorityTroubled():
 		j.authoritySlow(d, f)
 	case lossy:
 		j.add(ResolverLoss, f.where, f.line, d, true, lossText(f, n, sent))

@@ -25,6 +25,7 @@ type serverFacts struct {
 	refused                      bool // ICMP or RST: nobody listens
 	ednsSent, ednsAnswered       int
 	plainAnswered                int // without EDNS, where the stub uses it
+	failures                     int // answers to the name that were SERVFAIL
 	ednsFormerr                  bool
 
 	// way is the round trip to the server's kernel, from TCP handshakes.
@@ -125,6 +126,7 @@ func (f *serverFacts) addDirect(s *Server) {
 	}
 	f.sent[s.Type] += s.Sent
 	f.answered[s.Type] += s.Answered
+	f.failures += s.Rcodes["SERVFAIL"]
 	if s.Answered > 0 && (f.rcode == "" || s.Rcode != "NOERROR") {
 		f.rcode = s.Rcode
 	}
@@ -195,7 +197,8 @@ func (f *serverFacts) nameSent() (sent, answered int) {
 // some, and not simply all of one type or all that need the authority.
 func (f *serverFacts) lossy() (lost, sent int, yes bool) {
 	for t, n := range f.sent {
-		if a := f.answered[t]; a > 0 {
+		// A resolver that fails late is not a lossy way to it.
+		if a := f.answered[t]; a > 0 && f.failures == 0 {
 			sent += n
 			lost += n - a
 		}
@@ -237,4 +240,11 @@ func (f *serverFacts) warm() (time.Duration, bool) {
 		return c, true
 	}
 	return f.own.Get()
+}
+
+// authorityTroubled reports whether names that must be fetched are answered
+// late or not at all.
+func (f *serverFacts) authorityTroubled() bool {
+	warm, _ := f.warm()
+	return f.coldSent > 0 && (f.coldAnswered == 0 || f.coldMedian.Duration() > warm+slowUnseen)
 }

@@ -71,6 +71,8 @@ type entry struct {
 	charged          bool
 	confirmed        bool
 	text             string
+	// total, where set, makes the text when the whole cost is known.
+	total func(time.Duration) string
 }
 
 // judge holds the evidence and the findings so far.
@@ -130,22 +132,24 @@ func (j *judge) server(addr string) *serverFacts {
 
 // add charges d to a party. Further charges to the same party add up; the
 // first text stands.
-func (j *judge) add(component, where string, line int, d time.Duration, confirmed bool, text string) {
+func (j *judge) add(component, where string, line int, d time.Duration, confirmed bool, text string) *entry {
 	for _, e := range j.entries {
 		if e.component == component && e.where == where {
 			e.cost += d
 			e.charged = true
 			e.confirmed = e.confirmed || confirmed
-			return
+			return e
 		}
 	}
-	j.entries = append(j.entries, &entry{component, where, line, d, true, confirmed, text})
+	e := &entry{component: component, where: where, line: line, cost: d, charged: true, confirmed: confirmed, text: text}
+	j.entries = append(j.entries, e)
+	return e
 }
 
 // note adds a finding that cost nothing this time, unless it is known already.
 func (j *judge) note(component, where string, line int, text string) {
 	if !j.has(component, where) {
-		j.entries = append(j.entries, &entry{component, where, line, 0, false, true, text})
+		j.entries = append(j.entries, &entry{component: component, where: where, line: line, confirmed: true, text: text})
 	}
 }
 
@@ -183,6 +187,9 @@ func (j *judge) findings() []Finding {
 	out := []Finding{}
 	for _, e := range j.entries {
 		f := Finding{Component: e.component, Where: e.where, Line: e.line, Text: e.text, Confirmed: e.confirmed}
+		if e.total != nil {
+			f.Text = e.total(e.cost)
+		}
 		if e.charged {
 			f.Cost = millis.Of(e.cost)
 		}

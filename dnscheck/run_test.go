@@ -153,6 +153,10 @@ func TestRun(t *testing.T) {
 			want: []string{"authority-down www.example.com 3.58s"}, limit: 4 * time.Second},
 		{name: "resolver silent on this name alone", conf: oneServer + "options timeout:1\n", servers: map[string]*model{"10.0.0.1": {own: 20 * msec, fate: silentOnNames}},
 			want: []string{"authority-down www.example.com 1.98s"}, limit: 3 * time.Second},
+		{name: "unbound asks a slow authority longer than the stub waits", conf: oneServer, servers: map[string]*model{"10.0.0.1": {own: 20 * msec, authority: 1000 * msec, ttl: 300, fate: loseFirst}},
+			want: []string{"authority-slow example.com 6s"}, limit: 3 * time.Second},
+		{name: "SERVFAIL late or never is no loss", conf: oneServer + "options timeout:1\n", servers: map[string]*model{"10.0.0.1": {own: 20 * msec, fate: failLate}},
+			want: []string{"authority-down www.example.com 1.98s"}, limit: 5 * time.Second},
 		{name: "bogus signature", conf: oneServer, servers: map[string]*model{"10.0.0.1": {own: 20 * msec, ttl: 300, fate: bogus}},
 			want: []string{"validation www.example.com 20ms"}},
 		{name: "no such name", conf: oneServer, servers: map[string]*model{"10.0.0.1": healthy()}, query: "nosuch.example.com", want: []string{"nxdomain nosuch.example.com -"}},
@@ -229,6 +233,13 @@ func silentOnNames(q Query, _ int) (*dns.Msg, time.Duration, Outcome, bool) {
 
 func bogus(q Query, _ int) (*dns.Msg, time.Duration, Outcome, bool) {
 	return answer(q, dns.RcodeServerFailure), 20 * msec, "", !q.CD && q.Class != dns.ClassCHAOS
+}
+
+func failLate(q Query, nth int) (*dns.Msg, time.Duration, Outcome, bool) {
+	if q.Class == dns.ClassCHAOS || nth%2 == 0 {
+		return nil, 0, "", q.Class != dns.ClassCHAOS
+	}
+	return answer(q, dns.RcodeServerFailure), 1900 * msec, "", true
 }
 
 func dropEDNS(q Query, _ int) (*dns.Msg, time.Duration, Outcome, bool) {
