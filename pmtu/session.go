@@ -14,7 +14,12 @@ import (
 
 // settle is added to 1.5 round trips when waiting for an answer that may be
 // lost: the host's and the router's own delays.
-const settle = 20 * time.Millisecond
+const settle = 30 * time.Millisecond
+
+const (
+	lateWakeup = 5 * time.Millisecond
+	latest     = 300 * time.Millisecond
+)
 
 // errSpent says that MaxPackets probes have been sent.
 var errSpent = errors.New("pmtu: packet bound reached")
@@ -149,6 +154,7 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 func (s *session) until(ctx context.Context, end func() time.Time, done func() bool) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	grace := time.Duration(0)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -156,7 +162,8 @@ func (s *session) until(ctx context.Context, end func() time.Time, done func() b
 		if done() {
 			return nil
 		}
-		timer.Reset(time.Until(end()))
+		due := end().Add(grace)
+		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -168,7 +175,13 @@ func (s *session) until(ctx context.Context, end func() time.Time, done func() b
 			}
 			return fmt.Errorf("pmtu: receiving: %w", err)
 		case <-timer.C:
-			return nil
+			// Woken late, the process was not running, and answers wait in
+			// the socket: a busy host is no lossy path.
+			late := time.Since(due)
+			if late < lateWakeup || grace >= latest {
+				return nil
+			}
+			grace = min(grace+2*late, latest)
 		}
 	}
 }

@@ -91,6 +91,7 @@ func (e *engine) close() {
 func (e *engine) collect(ctx context.Context, until func() time.Time, done func() bool) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	var idle lateness
 	for {
 		if e.left {
 			return errLeft
@@ -101,7 +102,8 @@ func (e *engine) collect(ctx context.Context, until func() time.Time, done func(
 		if done() {
 			return nil
 		}
-		timer.Reset(time.Until(until()))
+		due := until().Add(idle.late)
+		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -113,7 +115,9 @@ func (e *engine) collect(ctx context.Context, until func() time.Time, done func(
 				e.emit(Event{Kind: Named, At: time.Now(), Addr: n.addr, Text: n.name})
 			}
 		case <-timer.C:
-			return nil
+			if !idle.woke(due) {
+				return nil
+			}
 		}
 	}
 }

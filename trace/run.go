@@ -14,7 +14,7 @@ import (
 const (
 	// settle is added to 1.5 round trips when waiting for an answer that may
 	// be lost: the host's and the router's own delays.
-	settle = 20 * time.Millisecond
+	settle = 30 * time.Millisecond
 	// unknownPatience is the wait before anybody has answered, and the least
 	// wait for a destination behind the last hop that answered: the link to
 	// it may be longer than all before.
@@ -206,6 +206,13 @@ func (e *engine) waves(ctx context.Context, p *prober) error {
 		}
 	}
 	return e.collect(ctx, p.lastDue, settled)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func earlier(a, b time.Time) time.Time {

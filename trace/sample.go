@@ -13,9 +13,15 @@ import (
 	"github.com/whyslow/whyslow/internal/wire"
 )
 
-// mute is the least wait for a first echo reply before an address counts as
-// answering none.
-const mute = 400 * time.Millisecond
+const (
+	// mute is the least wait for a first echo reply before an address counts
+	// as answering none.
+	mute = 400 * time.Millisecond
+	// lastWait is the least wait for the last answers while some are missing.
+	// It costs nothing on a sound path, and on a busy host an answer may lie
+	// in the socket's buffer for long before anybody reads it.
+	lastWait = 250 * time.Millisecond
+)
 
 // Sample asks the destination of res, and each router that answered, by direct
 // echoes, which limits on ICMP errors do not touch. It fills res.Destination
@@ -154,15 +160,20 @@ func (s *sampling) run(ctx context.Context, o SampleOptions, m netprobe.Method, 
 	patience := max(mute, 3*s.rtt)
 	timer := time.NewTimer(lag)
 	defer timer.Stop()
-	next, last := 0, start
+	next, last, idle := 0, start, lateness{}
 	for ctx.Err() == nil {
+		// A host that was too busy to send in time does not catch up: a burst
+		// would measure its own queue.
 		due := start.Add(time.Duration(next) * every)
+		if next > 0 {
+			due = later(due, last.Add(every/2))
+		}
 		switch {
 		case len(s.rtts) == 0 && next > 0 && time.Since(start) >= patience:
 			s.sent = next
 			return err
 		case next >= count || err != nil:
-			due = last.Add(max(s.max, s.rtt)*3/2 + settle)
+			due = last.Add(max(max(s.max, s.rtt)*3/2+settle, lastWait) + idle.late)
 			if len(s.rtts) == 0 {
 				due = start.Add(patience)
 			}
@@ -187,6 +198,7 @@ func (s *sampling) run(ctx context.Context, o SampleOptions, m netprobe.Method, 
 		case r := <-replies:
 			s.take(r)
 		case <-timer.C:
+			idle.woke(due)
 		}
 	}
 	s.interrupted(next)
