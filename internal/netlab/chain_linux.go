@@ -108,7 +108,12 @@ func linkUp(a, b *Namespace, index, mtu int) error {
 			return errors.Join(h.LinkSetARPOff(link), h.LinkSetUp(link), offloadsOff(name))
 		}
 	}
-	return errors.Join(a.handle(up(rightOf(a))), b.handle(up(left)))
+	if err := errors.Join(a.handle(up(rightOf(a))), b.handle(up(left))); err != nil {
+		return err
+	}
+	return errors.Join(
+		a.handle(func(h *netlink.Handle) error { return settle(h, rightOf(a)) }),
+		b.handle(func(h *netlink.Handle) error { return settle(h, left) }))
 }
 
 // address gives every node its addresses and routes.
@@ -168,7 +173,7 @@ func setAddrs(h *netlink.Handle, device string, addrs, routes []netip.Addr) erro
 			return fmt.Errorf("adding a route to %s through %s: %w", a, device, err)
 		}
 	}
-	return nil
+	return settleAddrs(h, addrs)
 }
 
 // handle runs f with a netlink socket of the namespace, on a thread in it.

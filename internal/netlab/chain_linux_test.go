@@ -118,6 +118,7 @@ func TestModelAndKernelGiveTheSamePath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = lab.Close() })
 	for name, dst := range targets {
 		model[name] = path(t, dst, len(cfg.Routers)+1)
 	}
@@ -128,6 +129,7 @@ func TestModelAndKernelGiveTheSamePath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = chain.Close() })
 	for name, dst := range targets {
 		kernel[name] = path(t, dst, len(cfg.Routers)+1)
 	}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -75,6 +77,57 @@ func removeDevice(name string) error {
 		}
 		return h.LinkDel(link)
 	})
+}
+
+// settle waits until the kernel has taken notice that the device's other side
+// is up too. It does so in the background, and drops what is sent before.
+func settle(h *netlink.Handle, name string) error {
+	return await(name+" to come up", func() (bool, error) {
+		link, err := h.LinkByName(name)
+		if err != nil || link.Attrs().OperState != netlink.OperUp {
+			return false, err
+		}
+		// The state is set before the queues open, under the lock that every
+		// change takes: one more change, and they are open.
+		return true, h.LinkSetUp(link)
+	})
+}
+
+// settleAddrs waits until addresses of the calling thread's namespace are its
+// own. An IPv6 address becomes that in the background, even without duplicate
+// address detection.
+func settleAddrs(h *netlink.Handle, addrs []netip.Addr) error {
+	for _, a := range addrs {
+		err := await(a.String()+" to become local", func() (bool, error) {
+			routes, err := h.RouteGet(a.AsSlice())
+			if err != nil {
+				return false, nil // no route to it yet
+			}
+			return len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await asks until ready says so.
+func await(what string, ready func() (bool, error)) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		ok, err := ready()
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		if ok {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waiting for %s: it takes too long", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // sysctl sets a variable of the calling thread's namespace. It is best effort:
@@ -163,5 +216,5 @@ func configureDevice(h *netlink.Handle, e End, device string) error {
 			return fmt.Errorf("adding the default route through %s: %w", device, err)
 		}
 	}
-	return nil
+	return settleAddrs(h, e.Addrs)
 }

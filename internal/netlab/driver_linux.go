@@ -89,6 +89,11 @@ func (d *driver) attach(ns *Namespace, e End) error {
 	if err := configure(ns, e, device); err != nil {
 		return err
 	}
+	if d.wires != nil {
+		if err := settlePair(ns, d.wires, device, index); err != nil {
+			return err
+		}
+	}
 	d.net.Attach(e.Node, func(_ time.Time, pkt []byte) {
 		if p.write(pkt) {
 			d.out.Add(1)

@@ -113,6 +113,16 @@ func TestProcessInNamespace(t *testing.T) {
 	if b, err := os.ReadFile("/etc/resolv.conf"); err == nil && strings.Contains(string(b), "192.0.2.53") {
 		t.Error("the server's resolv.conf shows outside its namespace")
 	}
+	path, err := lab.WriteFile("../resolv.conf", []byte("shared"))
+	if err != nil || !strings.HasPrefix(path, lab.Dir()+"/") {
+		t.Fatalf("wrote %q, %v", path, err)
+	}
+	if p, err = ns.Start(netlab.Command{Path: "cat", Args: []string{path}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(t.Context()); err != nil || p.Output() != "shared" {
+		t.Errorf("a shared file reads %q, %v", p.Output(), err)
+	}
 	if err := lab.Client.SetFiles(netlab.Files{ResolvConf: []byte("x")}); err == nil {
 		t.Error("replaced the files of the client")
 	}

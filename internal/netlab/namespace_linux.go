@@ -33,6 +33,7 @@ type Namespace struct {
 
 	mu        sync.Mutex
 	processes []*Process
+	gone      bool // netns is closed
 }
 
 // newNamespace makes a namespace and its keeper. With a client it is the
@@ -69,6 +70,9 @@ func (ns *Namespace) keep(client bool, ready chan<- error) {
 		case f := <-ns.tasks:
 			f()
 		case <-ns.quit:
+			ns.mu.Lock()
+			defer ns.mu.Unlock()
+			ns.gone = true
 			if ns.netns >= 0 {
 				_ = unix.Close(ns.netns)
 			}
@@ -110,18 +114,18 @@ func (ns *Namespace) inKeeper(f func() error) error {
 // Do runs f on a thread in the namespace. Sockets that f opens stay in the
 // namespace; goroutines that f starts do not run in it.
 func (ns *Namespace) Do(f func() error) error {
-	if ns.netns < 0 {
-		select {
-		case <-ns.ended:
-			return errClosed
-		default:
-			return f()
-		}
+	there, err := ns.descriptor()
+	if err != nil {
+		return err
+	}
+	if there < 0 {
+		return f()
 	}
 	done := make(chan error, 1)
 	// In a goroutine of its own, so that a thread that can't come back is
 	// lost and not the caller's.
 	go func() {
+		defer func() { _ = unix.Close(there) }()
 		runtime.LockOSThread()
 		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -129,13 +133,7 @@ func (ns *Namespace) Do(f func() error) error {
 			return
 		}
 		defer func() { _ = unix.Close(home) }()
-		select {
-		case <-ns.ended:
-			done <- errClosed
-			return
-		default:
-		}
-		if err := unix.Setns(ns.netns, unix.CLONE_NEWNET); err != nil {
+		if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
 			done <- fmt.Errorf("netlab: entering the namespace of %s: %w", ns.name, err)
 			return
 		}
@@ -146,6 +144,23 @@ func (ns *Namespace) Do(f func() error) error {
 		done <- err
 	}()
 	return <-done
+}
+
+// descriptor returns a new descriptor of the namespace, -1 for the client's.
+func (ns *Namespace) descriptor() (int, error) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	switch {
+	case ns.gone:
+		return -1, errClosed
+	case ns.netns < 0:
+		return -1, nil
+	}
+	fd, err := unix.FcntlInt(uintptr(ns.netns), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("netlab: entering the namespace of %s: %w", ns.name, err)
+	}
+	return fd, nil
 }
 
 // Listen announces on an address of the namespace, as net.Listen does.

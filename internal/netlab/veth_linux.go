@@ -54,10 +54,20 @@ func newWires() (*Namespace, error) {
 	return ns, nil
 }
 
+// farName names the far side of a pair.
+func farName(index int) string { return fmt.Sprintf("w%d", index) }
+
+// settlePair waits until both sides of a pair carry packets.
+func settlePair(ns, wires *Namespace, near string, index int) error {
+	return errors.Join(
+		ns.handle(func(h *netlink.Handle) error { return settle(h, near) }),
+		wires.handle(func(h *netlink.Handle) error { return settle(h, farName(index)) }))
+}
+
 // newVeth makes a pair whose near side has the given name in ns and whose far
 // side lives in wires, and opens the far side.
 func newVeth(ns, wires *Namespace, name string, index, mtu int) (*vethPort, error) {
-	far := fmt.Sprintf("w%d", index)
+	far := farName(index)
 	// Locally administered addresses; the near side's ends in 1, the far
 	// side's in 2.
 	nearAddr := net.HardwareAddr{2, 0, 0, 0, byte(index), 1}
@@ -226,7 +236,7 @@ func offloadsOff(name string) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	off := func(cmd uint32) error {
-		value := &ethtoolValue{cmd: cmd}
+		value := &ethtoolValue{cmd: cmd, data: 0}
 		req := &ethtoolRequest{data: value}
 		copy(req.name[:unix.IFNAMSIZ-1], name)
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(req)))

@@ -60,6 +60,13 @@ func fetch(t *testing.T, c *http.Client, url string) (*http.Response, string, er
 	return resp, string(b), err
 }
 
+func newClient(t *testing.T, conf *tls.Config) *http.Client {
+	t.Helper()
+	tr := &http.Transport{TLSClientConfig: conf}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
 // client follows no redirects.
 func client(t *testing.T, conf *tls.Config) *http.Client {
 	c := newClient(t, conf)
@@ -140,7 +147,7 @@ func TestFaultsOfResponses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := io.Copy(io.Discard, io.LimitReader(z, 100<<20)); n < 90*int64(len(body)) {
+	if n, _ := io.Copy(io.Discard, io.LimitReader(z, 20<<20)); n < 20<<20 {
 		t.Errorf("%d bytes of bomb unpack to %d only", len(body), n)
 	}
 	if _, _, err := fetch(t, c, url+"/early"); err == nil {

@@ -131,13 +131,6 @@ func get(t *testing.T, c *http.Client, url string) time.Duration {
 	return took
 }
 
-func newClient(t *testing.T, conf *tls.Config) *http.Client {
-	t.Helper()
-	tr := &http.Transport{TLSClientConfig: conf}
-	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
-}
-
 func TestApacheHostnameLookups(t *testing.T) {
 	labtest.Need(t, "apache2", "unbound", "nsd")
 	s := newSite(t)

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -155,8 +156,7 @@ func (r Route) respond(ctx context.Context, w http.ResponseWriter, head bool) {
 	}
 	switch {
 	case r.Fault == GzipBomb:
-		z := gzip.NewWriter(w)
-		_, _ = io.Copy(z, zeros{})
+		_ = bomb(w)
 	case r.Fault == EndlessBody:
 		_ = r.Pace.write(ctx, w, filler, -1)
 	case r.Fault == ResetBody:
@@ -248,9 +248,20 @@ func endlessHeaders(ctx context.Context, w http.ResponseWriter) {
 	}
 }
 
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
+// bomb writes gzip members (RFC 1952 2.2) of a megabyte of nothing each, until
+// the client has had enough.
+func bomb(w io.Writer) error {
+	var member bytes.Buffer
+	z := gzip.NewWriter(&member)
+	if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	for {
+		if _, err := w.Write(member.Bytes()); err != nil {
+			return err
+		}
+	}
 }
