@@ -29,6 +29,9 @@ var pageCSS string
 // its markup the file stays below 1 MB, which every tracker takes.
 const htmlBudget = 250_000
 
+// legend explains what every page leaves unsaid.
+const legend = "Times are UTC, durations milliseconds, a dash is a value that was not measured."
+
 // HTML writes the report as one self-contained file: no script, nothing loaded
 // from elsewhere, and a content security policy that would not allow either.
 func HTML(w io.Writer, r *reports.Report, opt Options) error {
@@ -39,7 +42,7 @@ func HTML(w io.Writer, r *reports.Report, opt Options) error {
 // singleHTML writes the sections of one instrument as a file of its own.
 func singleHTML(w io.Writer, title, name string, p part, opt Options) error {
 	b := newBuilder()
-	page := &page{Title: title + " " + name, Heading: b.text(title + " " + name), Tone: "idle"}
+	page := &page{Title: title + " " + name, Heading: b.text(title + " " + name), Subtitle: p.measured(), Tone: "idle", Footer: legend}
 	page.Sections = b.instruments(p, opt.Verbose)
 	page.LeftOut = b.leftOut()
 	return writeHTML(w, page)

@@ -19,7 +19,7 @@ func reportPage(r *reports.Report, verbose bool) *page {
 		Subtitle: measuredText(r),
 		Tone:     tone(v.Layer),
 		Verdict:  b.verdict(r),
-		Footer:   "Written by " + joined(" ", orName(r.Tool.Name), r.Tool.Version) + ". Times are UTC, durations milliseconds, a dash is a value that was not measured.",
+		Footer:   "Written by " + joined(" ", orName(r.Tool.Name), r.Tool.Version) + ". " + legend,
 	}
 	p.Sections = append(p.Sections, b.blame(v)...)
 	p.Sections = append(p.Sections, b.evidence(v.Evidence)...)
@@ -72,7 +72,7 @@ func (b *builder) verdict(r *reports.Report) *verdictView {
 	return out
 }
 
-// blame draws a cold load as one bar, the healthy part and the faults, and
+// blame draws a healthy load and the faults on top of it as one bar, and
 // lists the faults.
 func (b *builder) blame(v *reports.Verdict) []section {
 	if len(v.Blame) == 0 {
@@ -87,7 +87,7 @@ func (b *builder) blame(v *reports.Verdict) []section {
 			cell{text: msText(bl.MS)}, cell{text: msText(bl.SavesMS)}, cell{text: bl.Where})
 	}
 	parts = append(parts, b.table("", t))
-	return []section{{ID: "blame", Title: "Where the time goes", Note: "a cold load, and what exceeds a healthy one", Parts: parts}}
+	return []section{{ID: "blame", Title: "Where the time goes", Note: "a healthy load, and what exceeds it", Parts: parts}}
 }
 
 func (b *builder) evidence(all []reports.Evidence) []section {

@@ -46,8 +46,11 @@ func Markdown(w io.Writer, r *reports.Report, opt Options) error {
 // singleMarkdown writes the sections of one instrument.
 func singleMarkdown(w io.Writer, title, name string, p part, opt Options) error {
 	m := &markdown{}
-	m.b.WriteString("### " + title + " " + markdownCode(cut(orDash(name), 200)) + "\n")
-	m.instruments(p, opt.Verbose)
+	m.line("### " + title + " " + markdownCode(cut(orDash(name), 200)))
+	m.line("")
+	m.line(markdownProse(capital(p.measured())) + ".")
+	m.line("")
+	m.block(func(s *sheet) { s.instruments(p, opt.Verbose) })
 	return m.flush(w)
 }
 

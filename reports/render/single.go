@@ -2,9 +2,11 @@ package render
 
 import (
 	"io"
+	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -33,6 +35,28 @@ func (s *sheet) instruments(p part, verbose bool) {
 	}
 }
 
+// measured says when an instrument ran, which a result that is passed around
+// on its own must say itself.
+func (p part) measured() string {
+	var started time.Time
+	var elapsed millis.Value
+	switch {
+	case p.http != nil:
+		started, elapsed = p.http.Started, p.http.Elapsed
+	case p.dns != nil:
+		started, elapsed = p.dns.Started, p.dns.Elapsed
+	case p.trace != nil:
+		started, elapsed = p.trace.Started, p.trace.Elapsed
+	case p.pmtu != nil:
+		started, elapsed = p.pmtu.Started, p.pmtu.Elapsed
+	}
+	text := "measured " + stamp(started)
+	if elapsed.Known() {
+		text += ", took " + elapsed.String()
+	}
+	return text
+}
+
 // single returns the forms of one instrument's result; of names it, and puts
 // it where the sections of a report would find it.
 func single[T any](title string, of func(*T) (name string, p part)) Forms[T] {
@@ -41,6 +65,8 @@ func single[T any](title string, of func(*T) (name string, p part)) Forms[T] {
 			_, p := of(rewrite(v, visible))
 			s := newSheet(opt)
 			s.instruments(p, opt.Verbose)
+			s.gap()
+			s.line(cell{"  " + p.measured(), dim})
 			return s.flush(w)
 		},
 		JSON: func(w io.Writer, v *T, _ Options) error { return writeJSON(w, v) },

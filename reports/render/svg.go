@@ -51,10 +51,10 @@ type stackView struct {
 
 type stackPart struct{ X, W, Class, Label string }
 
-// newStack draws a cold load: its healthy part, if that is known, and the
-// faults on top of it.
+// newStack draws a healthy load, if its time is known, and the faults on top of
+// it.
 func newStack(v *reports.Verdict) stackView {
-	out := stackView{Kind: "stack", Title: "Where the time of a cold load goes"}
+	out := stackView{Kind: "stack", Title: "A healthy load and what exceeds it"}
 	type amount struct {
 		ms           float64
 		class, label string

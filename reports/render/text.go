@@ -64,6 +64,9 @@ func verdictFacts(r *reports.Report) []fact {
 	if v.Where != "" {
 		facts = append(facts, fact{"where", v.Where})
 	}
+	if v.Failed {
+		facts = append(facts, fact{"outcome", "the target could not be measured"})
+	}
 	if v.Mixed {
 		facts = append(facts, fact{"mixed", "more than one large cause; the largest names the verdict"})
 	}
