@@ -12,10 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/internal/netprobe/modelnet"
 	"github.com/whyslow/whyslow/internal/simnet"
-	"github.com/whyslow/whyslow/internal/wire"
 )
 
 // plan describes a chain client – routers – server for a test.
@@ -364,49 +362,6 @@ func TestNarrowWayBack(t *testing.T) {
 	})
 }
 
-// TestManySeeds draws paths that lose packets: loss is not a size limit.
-func TestManySeeds(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
-	sizes := []int{1500, 1492, 1411, 1400, 1337, 1280}
-	for _, loss := range []float64{0, 0.01, 0.05} {
-		t.Run(fmt.Sprintf("loss=%v", loss), func(t *testing.T) {
-			wrong, misplaced := 0, 0
-			for seed := range seeds {
-				mtu := sizes[seed%6]
-				at := 2 + int(seed%7)
-				inLab(t, plan{seed: seed, mtu: map[int]int{at: mtu}, v6: seed%4 == 3,
-					router: func(ttl int, r *simnet.Router) {
-						r.TooBig = simnet.TooBigPolicy(seed % 3)
-						r.TooBigClaim = int(seed % 1600)
-					},
-					link: func(ttl int, there, back *simnet.Link) {
-						there.Jitter, back.Jitter = 2*time.Millisecond, 2*time.Millisecond
-						if ttl == 3 {
-							there.Loss, back.Loss = loss, loss
-						}
-					}}, func(t *testing.T, l *lab) {
-					res := measured(t, l, Options{})
-					if show(res.MTU) != fmt.Sprint(mtu) {
-						wrong++
-						t.Logf("seed %d: MTU %s, want %d; %q", seed, show(res.MTU), mtu, res.Warnings)
-						return
-					}
-					if mtu < 1500 && (res.Limiter == nil || res.Limiter.TTL != at-1) {
-						misplaced++
-						t.Logf("seed %d: limiter %+v, want hop %d; %q", seed, res.Limiter, at-1, res.Warnings)
-					}
-				})
-			}
-			if wrong > int(loss*float64(seeds))/3 || misplaced > int(loss*float64(seeds)) {
-				t.Errorf("wrong MTU in %d, wrong limiter in %d of %d runs", wrong, misplaced, seeds)
-			}
-		})
-	}
-}
-
 func TestSlowLink(t *testing.T) {
 	for _, mtu := range []int{1500, 1400} {
 		inLab(t, plan{mtu: map[int]int{5: mtu}, link: func(ttl int, there, back *simnet.Link) {
@@ -441,46 +396,4 @@ func TestInterrupted(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestBounds(t *testing.T) {
-	narrow := plan{mtu: map[int]int{5: 1337}, router: policy(simnet.Absent, 0)}
-	t.Run("packets", func(t *testing.T) {
-		inLab(t, narrow, func(t *testing.T, l *lab) {
-			res := measured(t, l, Options{MaxPackets: 25})
-			if res.Packets > 25 || res.MTU != nil || len(res.Warnings) == 0 {
-				t.Errorf("%d packets, MTU %s, warnings %q", res.Packets, show(res.MTU), res.Warnings)
-			}
-		})
-	})
-	t.Run("time", func(t *testing.T) {
-		inLab(t, narrow, func(t *testing.T, l *lab) {
-			res := measured(t, l, Options{Budget: 100 * time.Millisecond})
-			if res.Elapsed.Duration() > 200*time.Millisecond || len(res.Warnings) == 0 {
-				t.Errorf("took %v, warnings %q", res.Elapsed, res.Warnings)
-			}
-		})
-	})
-	t.Run("options", func(t *testing.T) {
-		for _, o := range []Options{{}, {Dst: addr4(1), Method: netprobe.TCP}, {Dst: addr4(1), Wait: -1}} {
-			if res, err := Run(context.Background(), o); err == nil || res == nil {
-				t.Errorf("%+v: %v, %v", o, res, err)
-			}
-		}
-	})
-	t.Run("denied", func(t *testing.T) {
-		inLab(t, plan{host: modelnet.Options{Deny: []netprobe.Method{netprobe.ICMP, netprobe.UDP}}}, func(t *testing.T, l *lab) {
-			if _, err := Run(context.Background(), Options{Network: l.Network, Dst: l.dst}); !errors.Is(err, netprobe.ErrNotPermitted) {
-				t.Errorf("error %v, want ErrNotPermitted", err)
-			}
-		})
-	})
-	t.Run("icmp denied", func(t *testing.T) {
-		inLab(t, plan{host: modelnet.Options{Deny: []netprobe.Method{netprobe.ICMP}}}, func(t *testing.T, l *lab) {
-			if res := measured(t, l, Options{}); show(res.MTU) != "1500" || res.Method != wire.UDP.String() ||
-				!strings.Contains(strings.Join(res.Warnings, "\n"), "cannot be sent from this host") {
-				t.Errorf("MTU %s by %s: %q", show(res.MTU), res.Method, res.Warnings)
-			}
-		})
-	})
 }

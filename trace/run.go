@@ -34,7 +34,7 @@ const (
 // Run traces the path and returns what it found. When ctx ends it returns what
 // is known so far together with ctx's error. The Result is never nil.
 func Run(ctx context.Context, opt Options) (*Result, error) {
-	f := Fold{target: Target{Name: opt.Name, Addr: opt.Dst.Unmap()}}
+	f := Fold{target: Target{Name: opt.Name, Addr: opt.Dst.Unmap()}, started: time.Now()}
 	var failed error
 	for ev, err := range Events(ctx, opt) {
 		if err != nil {

@@ -155,27 +155,38 @@ func (s *sampling) run(ctx context.Context, o SampleOptions, m netprobe.Method, 
 	defer wg.Wait()
 	defer stop()
 
+	return s.exchange(ctx, conn, replies, schedule{start: time.Now().Add(lag), every: every, count: count})
+}
+
+// schedule says when the probes of a sampling leave.
+type schedule struct {
+	start time.Time
+	every time.Duration
+	count int
+}
+
+// exchange sends the probes and takes the answers.
+func (s *sampling) exchange(ctx context.Context, conn netprobe.Conn, replies <-chan wire.Reply, plan schedule) (err error) {
 	s.sentAt = make(map[uint16]time.Time)
-	start := time.Now().Add(lag)
 	patience := max(mute, 3*s.rtt)
-	timer := time.NewTimer(lag)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	next, last, idle := 0, start, lateness{}
+	next, last, idle := 0, plan.start, lateness{}
 	for ctx.Err() == nil {
 		// A host that was too busy to send in time does not catch up: a burst
 		// would measure its own queue.
-		due := start.Add(time.Duration(next) * every)
+		due := plan.start.Add(time.Duration(next) * plan.every)
 		if next > 0 {
-			due = later(due, last.Add(every/2))
+			due = later(due, last.Add(plan.every/2))
 		}
 		switch {
-		case len(s.rtts) == 0 && next > 0 && time.Since(start) >= patience:
+		case len(s.rtts) == 0 && next > 0 && time.Since(plan.start) >= patience:
 			s.sent = next
 			return err
-		case next >= count || err != nil:
+		case next >= plan.count || err != nil:
 			due = last.Add(max(max(s.max, s.rtt)*3/2+settle, lastWait) + idle.late)
 			if len(s.rtts) == 0 {
-				due = start.Add(patience)
+				due = plan.start.Add(patience)
 			}
 			if len(s.rtts) >= next || !time.Now().Before(due) {
 				s.sent = next
