@@ -155,7 +155,7 @@ func (j *judge) servers() {
 		if f.sent["AAAA"] > 0 && f.answered["AAAA"] == 0 && f.answered["A"] > 0 {
 			j.note(AAAABlocked, f.where, f.line, fmt.Sprintf("%s answers A but none of %d AAAA queries for %s", f.where, f.sent["AAAA"], j.main))
 		}
-		if f.ednsFormerr || f.ednsSent > 1 && f.ednsAnswered == 0 && answered > 0 {
+		if f.ednsFormerr || f.ednsSent > 1 && f.ednsAnswered == 0 && answered > 0 && f.failures == 0 {
 			j.note(EDNS, f.where, f.line, fmt.Sprintf("%s does not answer queries with EDNS", f.where))
 		}
 	}

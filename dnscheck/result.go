@@ -159,8 +159,11 @@ type Reverse struct {
 type Finding struct {
 	// Component is one of the dns components of the verdict contract.
 	Component string `json:"component"`
-	Where     string `json:"where"` // the guilty server, name or line
-	Text      string `json:"text"`  // one sentence
+	// Where is the guilty party: a server as resolv.conf names it (with its
+	// port if that is not 53), a zone or name without its trailing dot, or the
+	// search list.
+	Where string `json:"where"`
+	Text  string `json:"text"` // one sentence
 	// Cost is what it added to the Stub's elapsed time; null if it added none
 	// this time or is not known.
 	Cost millis.Value `json:"cost_ms"`

@@ -150,45 +150,38 @@ func (s *session) confirm(ctx context.Context, a netip.Addr, names []string, ord
 	return &no
 }
 
+// askReply is what one server made of a question.
+type askReply struct {
+	ans  *Answer
+	took time.Duration
+	err  error
+}
+
 // ask puts one question to the servers in order, each a hedge after the one
 // before, and returns the first answer that is one, with the time it took its
-// server. A truncated answer is fetched over TCP.
+// server.
 func (s *session) ask(ctx context.Context, name string, qtype uint16, order []netip.AddrPort) (*Answer, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, reverseWait)
-	type reply struct {
-		ans  *Answer
-		took time.Duration
-		err  error
-	}
-	ch := make(chan reply, len(order))
+	ch := make(chan askReply, len(order))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	began := time.Now()
-	start := func(server netip.AddrPort) {
-		wg.Go(func() {
-			t := time.Now()
-			q := Query{Server: server, Name: name, Type: qtype}
-			a, err := s.ex.Exchange(ctx, q)
-			if err == nil && a.Truncated {
-				q.TCP = true
-				if b, err := s.ex.Exchange(ctx, q); err == nil {
-					a = b
-				}
-			}
-			ch <- reply{a, time.Since(t), err}
-		})
+	var last askReply
+	next, pending := 0, 0
+	start := func() {
+		q := Query{Server: order[next], Name: name, Type: qtype}
+		wg.Go(func() { ch <- s.askOne(ctx, q) })
+		next, pending = next+1, pending+1
 	}
-	var last reply
-	for next, pending := 0, 0; next < len(order) || pending > 0; {
+	for pending > 0 || next < len(order) && ctx.Err() == nil {
 		if pending == 0 {
-			start(order[next])
-			next, pending = next+1, pending+1
+			start()
 		}
 		var late <-chan time.Time
 		if next < len(order) {
 			t := time.NewTimer(hedge)
-			defer t.Stop()
+			defer t.Stop() // at most one a server
 			late = t.C
 		}
 		select {
@@ -201,11 +194,7 @@ func (s *session) ask(ctx context.Context, name string, qtype uint16, order []ne
 				last = r
 			}
 		case <-late:
-			start(order[next])
-			next, pending = next+1, pending+1
-		}
-		if ctx.Err() != nil && pending == 0 {
-			break
+			start()
 		}
 	}
 	switch {
@@ -216,4 +205,17 @@ func (s *session) ask(ctx context.Context, name string, qtype uint16, order []ne
 	default:
 		return nil, time.Since(began), &OutcomeError{Outcome: Timeout, Err: errors.New("no server asked")}
 	}
+}
+
+// askOne asks one server, over TCP where the answer was cut.
+func (s *session) askOne(ctx context.Context, q Query) askReply {
+	began := time.Now()
+	a, err := s.ex.Exchange(ctx, q)
+	if err == nil && a.Truncated {
+		q.TCP = true
+		if whole, err := s.ex.Exchange(ctx, q); err == nil {
+			a = whole
+		}
+	}
+	return askReply{a, time.Since(began), err}
 }

@@ -210,11 +210,13 @@ func (r *stubRun) outcome(q queryResult) string {
 		return rcodeString(q.sent.answers[0].Msg.Rcode)
 	case q.sent.rejected != "":
 		return q.sent.rejected
-	case !q.sent.gotSomewhere && len(r.steps) > 0:
-		return r.steps[len(r.steps)-1].Rcode
-	default:
-		return string(Timeout)
 	}
+	for i := len(r.steps) - 1; i >= 0 && !q.sent.gotSomewhere; i-- {
+		if rc := r.steps[i].Rcode; rc != abandoned {
+			return rc
+		}
+	}
+	return string(Timeout)
 }
 
 // addresses follows the CNAMEs from name through the answers and collects the
