@@ -2,7 +2,10 @@ package render_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,13 +63,67 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
+// The samples are in the form that is written. More keys are welcome as the
+// instruments learn more; those that are there stay.
+func TestGoldenJSON(t *testing.T) {
+	for _, name := range samples(t) {
+		got := mustJSON(t, readSample(t, name))
+		if *update {
+			golden(t, name+".json", got)
+			continue
+		}
+		b, err := os.ReadFile(name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wantAny, gotAny any
+		if err := errors.Join(json.Unmarshal(b, &wantAny), json.Unmarshal(got, &gotAny)); err != nil {
+			t.Fatal(err)
+		}
+		for _, missing := range lacks("", wantAny, gotAny) {
+			t.Errorf("%s%s is not written as it was read", name, missing)
+		}
+	}
+}
+
+// lacks returns the paths of the values of want that got has not.
+func lacks(path string, want, got any) []string {
+	var out []string
+	switch want := want.(type) {
+	case map[string]any:
+		m, ok := got.(map[string]any)
+		if !ok {
+			return []string{path}
+		}
+		for key, val := range want {
+			if _, ok := m[key]; !ok {
+				out = append(out, path+"."+key)
+				continue
+			}
+			out = append(out, lacks(path+"."+key, val, m[key])...)
+		}
+	case []any:
+		l, ok := got.([]any)
+		if !ok || len(l) != len(want) {
+			return []string{path}
+		}
+		for i, val := range want {
+			out = append(out, lacks(fmt.Sprintf("%s[%d]", path, i), val, l[i])...)
+		}
+	default:
+		if want != got {
+			return []string{path}
+		}
+	}
+	return out
+}
+
 func TestGolden(t *testing.T) {
 	forms := []struct {
 		suffix string
 		write  render.Func
 		opt    render.Options
 	}{
-		{".json", render.JSON, render.Options{}}, // the samples are in the form that is written
 		{".txt", render.Text, render.Options{}},
 		{".verbose.txt", render.Text, render.Options{Width: 120, Verbose: true}},
 		{".md", render.Markdown, render.Options{}},

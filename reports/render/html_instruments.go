@@ -40,8 +40,11 @@ func (b *builder) http(h *httpcheck.Result) section {
 	if facts := b.facts(httpFacts(h)); len(facts) > 0 {
 		s.Parts = append(s.Parts, factList{"facts", facts})
 	}
-	if sample := typicalSample(h); sample != nil && len(sample.Exchanges) > 1 {
-		s.Parts = append(s.Parts, b.table("Redirects: "+redirectsNote, redirectsTable(sample)))
+	if t := redirectsTable(h); t != nil {
+		s.Parts = append(s.Parts, b.table("Redirects: "+redirectsNote, t))
+	}
+	if t := byRequestTable(h); t != nil {
+		s.Parts = append(s.Parts, b.table("Requests: "+byRequestNote, t))
 	}
 	if len(h.Controls) > 0 {
 		s.Parts = append(s.Parts, b.table("Controls: "+controlsNote, controlsTable(h.Controls)))
@@ -84,6 +87,9 @@ func (b *builder) dns(d *dnscheck.Result, verbose bool) section {
 	if len(d.Cold) > 0 {
 		s.Parts = append(s.Parts, b.table(capital(coldNote), serversTable(d.Cold)))
 	}
+	if len(d.Controls) > 0 {
+		s.Parts = append(s.Parts, b.table(capital(dnsControlsNote), serversTable(d.Controls)))
+	}
 	if len(d.Reverse) > 0 {
 		s.Parts = append(s.Parts, b.table(capital(reverseNote), reverseTable(d.Reverse)))
 	}
@@ -92,6 +98,9 @@ func (b *builder) dns(d *dnscheck.Result, verbose bool) section {
 		facts = append(facts, fact{"CNAME chain", strings.Join(d.Stub.CNAME, " → ")})
 	}
 	s.Parts = append(s.Parts, factList{"lines", b.facts(facts)})
+	if d.Stub != nil {
+		s.Parts = append(s.Parts, b.notes(d.Stub.Notes)...)
+	}
 	s.Parts = append(s.Parts, b.notes(d.Warnings)...)
 	return s
 }

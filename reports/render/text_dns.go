@@ -14,6 +14,8 @@ const (
 	serversNote = "servers asked directly, ms"
 	coldNote    = "names no cache holds, ms"
 	reverseNote = "reverse lookups, ms"
+
+	dnsControlsNote = "what a live server answers by itself, ms"
 )
 
 // dns writes how long this host's resolver made a program wait, and what each
@@ -28,9 +30,15 @@ func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
 	}
 	s.servers(serversNote, d.Servers)
 	s.servers(coldNote, d.Cold)
+	if verbose {
+		s.servers(dnsControlsNote, d.Controls)
+	}
 	s.reverse(d.Reverse)
 	if verbose {
 		s.para("  ", "    ", cell{configText(&d.Config), dim})
+	}
+	if d.Stub != nil {
+		s.notes(d.Stub.Notes)
 	}
 	s.notes(d.Warnings)
 }
@@ -73,6 +81,9 @@ func findingText(f dnscheck.Finding) string {
 	text := f.Text
 	if f.Where != "" && !strings.Contains(text, f.Where) {
 		text = f.Where + ": " + text
+	}
+	if f.Line > 0 {
+		text += fmt.Sprintf(" (line %d)", f.Line)
 	}
 	if f.Cost.Known() {
 		text += " Cost: " + f.Cost.String() + "."

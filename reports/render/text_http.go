@@ -99,7 +99,8 @@ func typicalSample(h *httpcheck.Result) *httpcheck.Sample {
 
 // What the tables of an HTTP timing show.
 const (
-	redirectsNote = "a cold load in the middle of the field, ms"
+	byRequestNote = "the server's part of the wait, by the number of the request on its connection, ms"
+	redirectsNote = "medians over the cold loads, ms"
 	controlsNote  = "the same with one thing changed, ms"
 	samplesNote   = "in order of time, ms"
 )
@@ -126,13 +127,17 @@ func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 	if note != "" {
 		s.waterfall(&cold, &warm)
 	}
-	if sample := typicalSample(h); sample != nil && len(sample.Exchanges) > 1 {
+	if t := redirectsTable(h); t != nil {
 		s.heading("Redirects", redirectsNote)
-		redirectsTable(sample).write(s)
+		t.write(s)
 	}
 	if facts := httpFacts(h); len(facts) > 0 {
 		s.gap()
 		s.para("  ", "  ", cell{factLine(facts), dim})
+	}
+	if t := byRequestTable(h); t != nil {
+		s.heading("Requests", byRequestNote)
+		t.write(s)
 	}
 	if len(h.Controls) > 0 {
 		s.heading("Controls", controlsNote)
@@ -147,7 +152,11 @@ func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 
 // failureText says where an exchange ended and why.
 func failureText(f *httpcheck.Failure) string {
-	return fmt.Sprintf("%s (%s): %s", orDash(f.Phase), orDash(f.Kind), orDash(f.Text))
+	text := fmt.Sprintf("%s (%s): %s", orDash(f.Phase), orDash(f.Kind), orDash(f.Text))
+	if f.After.Known() {
+		text += ", after " + f.After.String()
+	}
+	return text
 }
 
 func (s *sheet) waterfall(cold, warm *httpcheck.Phases) {
@@ -166,16 +175,48 @@ func (s *sheet) waterfall(cold, warm *httpcheck.Phases) {
 	t.write(s)
 }
 
-func redirectsTable(sample *httpcheck.Sample) *table {
+// redirectsTable shows the steps of a load; nil if there is only one.
+func redirectsTable(h *httpcheck.Result) *table {
+	steps := h.Summary.Steps
+	if sample := typicalSample(h); len(steps) == 0 && sample != nil {
+		for i := range sample.Exchanges { // cut short before there were medians
+			e := &sample.Exchanges[i]
+			steps = append(steps, httpcheck.Step{URL: e.URL, Status: e.Status, Phases: e.Phases})
+		}
+	}
+	if len(steps) < 2 {
+		return nil
+	}
 	t := &table{cols: []column{
 		{head: "#", right: true}, {head: "status", right: true}, {head: "total", right: true}, {head: "wait", right: true},
 		{head: "resolve", right: true, drop: 4}, {head: "connect", right: true, drop: 4}, {head: "tls", right: true, drop: 4},
 		{head: "url", flex: true},
 	}, indent: 2}
-	for i := range sample.Exchanges {
-		e := &sample.Exchanges[i]
-		p := &e.Phases
-		t.add(strconv.Itoa(i+1), statusText(e), number(p.Total), number(p.Wait), number(p.Resolve), number(p.Connect), number(p.TLS), e.URL)
+	for i := range steps {
+		p := &steps[i].Phases
+		status := "–"
+		if steps[i].Status > 0 {
+			status = strconv.Itoa(steps[i].Status)
+		}
+		t.add(strconv.Itoa(i+1), status, number(p.Total), number(p.Wait), number(p.Resolve), number(p.Connect), number(p.TLS), steps[i].URL)
+	}
+	return t
+}
+
+// byRequestTable compares the requests of a connection; nil if there is but
+// one.
+func byRequestTable(h *httpcheck.Result) *table {
+	stats := h.Summary.ByRequest
+	if len(stats) < 2 {
+		return nil
+	}
+	t := &table{cols: []column{
+		{head: "request", right: true}, {head: "count", right: true}, {head: "median", right: true}, {head: "min", right: true},
+		{head: "max", right: true}, {head: "url", flex: true, drop: 1},
+	}, indent: 2}
+	for i := range stats {
+		r := &stats[i]
+		t.add(strconv.Itoa(r.Request), strconv.Itoa(r.Count), number(r.Server), number(r.Min), number(r.Max), r.URL)
 	}
 	return t
 }

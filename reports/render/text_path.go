@@ -85,6 +85,9 @@ func hopRows(t *trace.Result) []hopRow {
 			if r.ICMP != "" && r.ICMP != "time exceeded" {
 				row.note = r.ICMP
 			}
+			if len(r.Labels) > 0 {
+				row.note = nonEmpty(", ", row.note, fmt.Sprintf("MPLS %d", r.Labels[0]))
+			}
 			rows = append(rows, row)
 		}
 	}
@@ -118,15 +121,22 @@ func pathTable(t *trace.Result, verbose bool) *table {
 		out.addRow(cell{text: r.ttl}, cell{text: r.addr}, cell{text: r.name}, loss, cell{text: r.direct}, cell{text: r.min},
 			cell{text: r.median}, cell{text: r.max}, cell{text: r.mtu}, cell{r.sent, dim}, cell{r.note, dim})
 	}
-	if d := t.Destination; d != nil {
-		loss := cell{text: percent(d.Loss)}
-		if d.Loss > 0 {
-			loss.style = bad
-		}
-		out.addRow(cell{text: "→"}, cell{fmt.Sprintf("%d × %s", d.Sent, d.Method), dim}, cell{}, loss, cell{},
-			cell{text: number(d.Min)}, cell{text: number(d.Median)}, cell{text: number(d.Max)}, cell{}, cell{}, cell{})
-	}
+	out.addSampled(t.Destination, "")
+	out.addSampled(t.Loaded, "loaded")
 	return out
+}
+
+// addSampled appends a sample of the destination itself, if it was taken.
+func (t *table) addSampled(d *trace.Sampled, note string) {
+	if d == nil {
+		return
+	}
+	loss := cell{text: percent(d.Loss)}
+	if d.Loss > 0 {
+		loss.style = bad
+	}
+	t.addRow(cell{text: "→"}, cell{nonEmpty(" ", fmt.Sprintf("%d × %s", d.Sent, d.Method), note), dim}, cell{}, loss, cell{},
+		cell{text: number(d.Min)}, cell{text: number(d.Median)}, cell{text: number(d.Max)}, cell{}, cell{}, cell{})
 }
 
 // pmtu writes the path MTU in sentences.
@@ -170,6 +180,12 @@ func pmtuFacts(p *pmtu.Result) []string {
 	}
 	if p.CachedMTU != nil && (p.MTU == nil || *p.CachedMTU != *p.MTU) {
 		facts = append(facts, fmt.Sprintf("The kernel had cached %d.", *p.CachedMTU))
+	}
+	if p.MTU == nil && p.AtLeast != nil {
+		facts[0] = fmt.Sprintf("At least %d bytes pass.", *p.AtLeast)
+	}
+	if n := p.Backward.EchoLimit; n != nil {
+		facts = append(facts, fmt.Sprintf("Echoes come back up to %d bytes only, though larger packets arrive.", *n))
 	}
 	if b := p.Backward; b.BlackHole != nil || b.MTU != nil {
 		text := "On the way back no black hole was found"
