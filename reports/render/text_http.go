@@ -99,7 +99,7 @@ func typicalSample(h *httpcheck.Result) *httpcheck.Sample {
 
 // What the tables of an HTTP timing show.
 const (
-	byRequestNote = "the server's part of the wait, by the number of the request on its connection, ms"
+	byRequestNote = "the server's time, by the place of a request on its connection, ms"
 	redirectsNote = "medians over the cold loads, ms"
 	controlsNote  = "the same with one thing changed, ms"
 	samplesNote   = "in order of time, ms"
