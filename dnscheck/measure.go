@@ -60,7 +60,7 @@ func (s *session) measureAll(ctx context.Context, emit func(Event)) {
 	needed = st.Source != "hosts"
 	close(stubDone)
 	emit(Event{Stub: st})
-	if s.o.OnStub != nil {
+	if s.o.OnStub != nil && st.Source != sourceLiteral {
 		s.o.OnStub(st)
 	}
 	if ctx.Err() != nil {

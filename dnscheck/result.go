@@ -82,8 +82,9 @@ type Step struct {
 	Type    string       `json:"type"`
 	At      millis.Value `json:"at_ms"` // since the stub began
 	Elapsed millis.Value `json:"elapsed_ms"`
-	// Rcode is the answer's, or "timeout", "refused" (ICMP), "truncated",
-	// "malformed", "mismatch".
+	// Rcode is the answer's, or "truncated", or an Outcome: "timeout",
+	// "refused" (ICMP), "unreachable", "malformed", "mismatch", "closed",
+	// "interrupted"; "abandoned" where the twin query decided the wait.
 	Rcode     string `json:"rcode"`
 	Transport string `json:"transport"` // "udp" or "tcp"
 	Answers   int    `json:"answers"`

@@ -374,7 +374,8 @@ func TestRunLiteral(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			records := map[string][]string{"80.2.0.192.in-addr.arpa PTR": {"80.2.0.192.in-addr.arpa. 60 IN PTR www.example.com."}}
 			n := &fakeNet{servers: map[string]fakeServer{"10.0.0.1": (&model{own: 20 * msec, ttl: 300, records: records}).serve}}
-			r, err := Run(t.Context(), Options{Name: name, Config: conf(t, oneServer+"search a.example\n"), Exchanger: n, ClientAddr: netip.MustParseAddr("203.0.113.9")})
+			r, err := Run(t.Context(), Options{Name: name, Config: conf(t, oneServer+"search a.example\n"), Exchanger: n, ClientAddr: netip.MustParseAddr("203.0.113.9"),
+				OnStub: func(*Stub) { t.Error("OnStub called for a literal") }})
 			if err != nil {
 				t.Fatal(err)
 			}

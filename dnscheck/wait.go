@@ -94,4 +94,3 @@ func (r *stubRun) finish(cancel context.CancelFunc, ch <-chan reply, inFlight in
 	}
 	r.round++
 }
-
