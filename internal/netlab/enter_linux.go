@@ -26,7 +26,8 @@ var ambient = []uintptr{
 // Enter runs this program again in new network and mount namespaces, and in a
 // new user namespace where the process has no privilege, and returns its exit
 // status. The child dies with this process. Interrupts and termination
-// requests are passed on; the end of ctx terminates the child.
+// requests are passed on, so ctx need not end with them; its end terminates the
+// child.
 func Enter(ctx context.Context, cfg EnterConfig) (int, error) {
 	// The parent-death signal is sent when the thread that forked ends, not
 	// the process: hold on to it.

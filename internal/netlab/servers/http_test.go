@@ -67,6 +67,59 @@ func newClient(t *testing.T, conf *tls.Config) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
+// eventually runs f up to four times until it returns nil: for upper bounds of
+// times, which a busy machine may exceed now and then.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	var err error
+	for range 4 {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// inTurn makes one request after the other on one connection and checks how
+// long the first byte of each takes: at least what is given, and where that
+// is 0 less than the limit.
+func inTurn(t *testing.T, url string, limit time.Duration, least ...time.Duration) error {
+	t.Helper()
+	c := newClient(t, nil)
+	defer c.CloseIdleConnections()
+	for i, l := range least {
+		if took := get(t, c, url); took < l || l == 0 && took >= limit {
+			return fmt.Errorf("request %d took %v, want at least %v", i+1, took, l)
+		}
+	}
+	return nil
+}
+
+// get fetches a page and returns the time to its first byte.
+func get(t *testing.T, c *http.Client, url string) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("%s: status %s", url, resp.Status)
+	}
+	return took
+}
+
 // client follows no redirects.
 func client(t *testing.T, conf *tls.Config) *http.Client {
 	c := newClient(t, conf)
@@ -173,23 +226,26 @@ func TestFaultsOfResponses(t *testing.T) {
 func TestFaultsOfConnections(t *testing.T) {
 	const wait = 200 * time.Millisecond
 	t.Run("stalled accept", func(t *testing.T) {
-		_, url := startHTTP(t, servers.HTTPConfig{AcceptDelay: wait})
-		start := time.Now()
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		connected := time.Since(start)
-		defer func() { _ = conn.Close() }()
-		if _, err := io.WriteString(conn, "GET /robots.txt HTTP/1.0\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < wait || connected >= wait {
-			t.Errorf("connected after %v, answered after %v; only the answer may take %v", connected, took, wait)
-		}
+		eventually(t, func() error {
+			_, url := startHTTP(t, servers.HTTPConfig{AcceptDelay: wait})
+			start := time.Now()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				return err
+			}
+			connected := time.Since(start)
+			defer func() { _ = conn.Close() }()
+			if _, err := io.WriteString(conn, "GET /robots.txt HTTP/1.0\r\n\r\n"); err != nil {
+				return err
+			}
+			if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+				return err
+			}
+			if took := time.Since(start); took < wait/2 || connected >= wait/2 {
+				return fmt.Errorf("connected after %v, answered after %v; only the answer may take long", connected, took)
+			}
+			return nil
+		})
 	})
 	t.Run("reset", func(t *testing.T) {
 		_, url := startHTTP(t, servers.HTTPConfig{ResetOnAccept: true})
@@ -267,27 +323,23 @@ func TestLookups(t *testing.T) {
 		{"while logging", servers.WhileLogging, "/", 0, wait, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := auth.Queries()
-			s, url := startHTTP(t, servers.HTTPConfig{
-				Lookup: servers.Lookup{When: tt.when, Resolvers: auth.Addrs()},
-				Routes: map[string]servers.Route{"/": {Size: 100, Lookup: true}},
+			eventually(t, func() error {
+				before := auth.Queries()
+				s, url := startHTTP(t, servers.HTTPConfig{
+					Lookup: servers.Lookup{When: tt.when, Resolvers: auth.Addrs()},
+					Routes: map[string]servers.Route{"/": {Size: 100, Lookup: true}},
+				})
+				if err := inTurn(t, url+tt.path, wait, tt.first, tt.second); err != nil {
+					return err
+				}
+				if s.Connections() != 1 || s.Requests() != 2 {
+					return fmt.Errorf("%d requests on %d connections", s.Requests(), s.Connections())
+				}
+				if got := auth.Queries() - before; got != tt.queries {
+					return fmt.Errorf("%d queries, want %d: a lookup is once a connection", got, tt.queries)
+				}
+				return nil
 			})
-			c := client(t, nil)
-			for i, least := range []time.Duration{tt.first, tt.second} {
-				start := time.Now()
-				if _, _, err := fetch(t, c, url+tt.path); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(start); took < least || least == 0 && took >= wait {
-					t.Errorf("request %d took %v, want at least %v", i+1, took, least)
-				}
-			}
-			if s.Connections() != 1 || s.Requests() != 2 {
-				t.Errorf("%d requests on %d connections", s.Requests(), s.Connections())
-			}
-			if got := auth.Queries() - before; got != tt.queries {
-				t.Errorf("%d queries, want %d: a lookup is once a connection", got, tt.queries)
-			}
 		})
 	}
 }
