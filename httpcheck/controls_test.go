@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/net/http2"
 
 	"github.com/whyslow/whyslow/internal/millis"
 )
@@ -82,11 +81,9 @@ func TestControlsAskForTheRightThing(t *testing.T) {
 func TestOptionsStarOverHTTP2(t *testing.T) {
 	paths := make(chan string, 1)
 	cert, pool := goodCertificate(t)
-	s := serve(t, overTLS(cert, []string{"h2"}, 0, func(_ int, c net.Conn) {
-		(&http2.Server{}).ServeConn(c, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			paths <- r.Method + " " + r.RequestURI
-		})})
-	}))
+	s := serve(t, overH2(cert, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		paths <- r.Method + " " + r.RequestURI
+	})))
 	o := options(s.url("https", "/page"))
 	o.RootCAs = pool
 	ctl, err := client(t, o).OptionsStar(t.Context())

@@ -123,8 +123,7 @@ func TestSecretsStayWithTheirHost(t *testing.T) {
 		got <- seen{r.Header.Get("Authorization"), r.Header.Get("Cookie"), r.Header.Get("X-Api-Key"), r.Header.Get("Accept-Language"), r.Host}
 	}
 	b := serve(t, answer(func(_, _ int, r *http.Request) string { note(r); return ok("x") }))
-	var a *server
-	a = serve(t, answer(func(_, _ int, r *http.Request) string {
+	a := serve(t, answer(func(_, _ int, r *http.Request) string {
 		note(r)
 		if r.URL.Path == "/" {
 			return redirectTo("/second")

@@ -234,3 +234,14 @@ type Body struct {
 	Class string `json:"class"`
 	Text  string `json:"text,omitempty"`
 }
+
+// First returns the exchange of the control that opened its connection: what
+// comes once a connection shows there. ok is false if none did.
+func (c *Control) First() (x Exchange, ok bool) {
+	for _, x := range append([]Exchange{c.Exchange}, c.Runs...) {
+		if x.Request == 1 {
+			return x, true
+		}
+	}
+	return x, false
+}

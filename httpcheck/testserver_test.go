@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/whyslow/whyslow/internal/millis"
 )
 
@@ -217,9 +215,45 @@ func overTLS(cert tls.Certificate, protos []string, version uint16, f serveFunc)
 
 // overH2 serves HTTP/2 with a handler.
 func overH2(cert tls.Certificate, h http.Handler) serveFunc {
-	return overTLS(cert, []string{"h2"}, 0, func(_ int, c net.Conn) {
-		(&http2.Server{}).ServeConn(c, &http2.ServeConnOpts{Handler: h})
-	})
+	return func(_ int, c net.Conn) {
+		l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+		l.conn <- &closeNotifier{Conn: c, l: l}
+		srv := &http.Server{Handler: h, DisableGeneralOptionsHandler: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}}
+		_ = srv.ServeTLS(l, "", "") // until the connection is closed
+	}
+}
+
+// oneConn is a listener that accepts one connection and ends with it.
+type oneConn struct {
+	conn   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+type closeNotifier struct {
+	net.Conn
+	l *oneConn
+}
+
+func (c *closeNotifier) Close() error {
+	_ = c.l.Close()
+	return c.Conn.Close()
 }
 
 func okAlways(_, _ int, _ *http.Request) string { return ok("x") }
