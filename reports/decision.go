@@ -81,7 +81,7 @@ func (d *decision) pin(out *Verdict) {
 	out.Layer, out.Component, out.Where = top.layer, &component, top.where
 	share := float64(top.part) / float64(d.excess)
 	out.Confidence = top.p * dominance(share) * d.explained()
-	if len(d.view.visits) > 0 && len(d.view.visits) < 3 && top.layer != DNS {
+	if d.tooFew(top) {
 		out.Confidence *= 0.85
 		out.Warnings = append(out.Warnings, fmt.Sprintf("only %d loads could be measured: n too small", len(d.view.visits)))
 	}
@@ -96,6 +96,19 @@ func (d *decision) pin(out *Verdict) {
 	}
 	out.Summary = sentence
 	out.Confidence = math.Round(out.Confidence*100) / 100
+}
+
+// tooFew reports whether there were too few loads to tell what repeats. Two
+// that agree on a delay of seconds are enough; what the controls saw besides is
+// already in the cause's probability.
+func (d *decision) tooFew(top suspect) bool {
+	switch n := len(d.view.visits); {
+	case top.layer == DNS || n == 0 || n >= 3:
+		return false
+	case n == 2:
+		return top.part < time.Second
+	}
+	return true
 }
 
 // second is the next suspect if it is large itself.

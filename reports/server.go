@@ -216,9 +216,18 @@ func (v *view) weighLookup(c *cause, extra time.Duration) {
 		fmt.Sprintf("%s for %s (%s)", rev.Elapsed, rev.Addr, rev.Rcode), "≥ 100 ms"))
 }
 
-// weighIdle reads the control that leaves a fresh connection idle before its
-// first request: a late accept is over by then, a lookup has not begun.
+// weighIdle tells a lookup from a late accept: by a connection that was left
+// idle before its first request, so that a late accept is over by then and a
+// lookup has not begun; or by one on which something static was asked for
+// first, which a late accept delays as well.
 func (v *view) weighIdle(c *cause, extra time.Duration) {
+	if fresh, ok := v.freshControl(); ok && fresh < extra/3 {
+		c.p = max(c.p, 0.86)
+		c.evidence = append(c.evidence, fact("control-fresh",
+			"a fresh connection that asks for something small first is answered at once: connections are accepted in time",
+			ms(fresh), "< "+ms(extra/3)))
+		return
+	}
 	idle := v.findControl("idle")
 	if idle == nil || idle.Exchange.Failure != nil {
 		c.next = append(c.next, "leave a new connection idle before its first request: a late accept is over by then, a lookup has not begun")
@@ -237,4 +246,24 @@ func (v *view) weighIdle(c *cause, extra time.Duration) {
 	c.component, c.p = "accept", 0.87
 	c.evidence = append(c.evidence, fact("control-idle",
 		"a connection left idle first is answered at once: the delay is in accepting it", ms(d), "< "+ms(extra/2)))
+}
+
+// freshControl is the server's time for the first request of a connection that
+// asked for something small.
+func (v *view) freshControl() (least time.Duration, ok bool) {
+	for _, name := range []string{"static", "not-found", "options"} {
+		c := v.findControl(name)
+		if c == nil {
+			continue
+		}
+		x, first := c.First()
+		d, known := x.Server.Get()
+		if !first || !known || x.Failure != nil || x.Status == 0 || x.Status >= 500 {
+			continue
+		}
+		if !ok || d < least {
+			least, ok = d, true
+		}
+	}
+	return least, ok
 }

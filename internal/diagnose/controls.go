@@ -14,15 +14,42 @@ import (
 // path may be sampled beside them.
 var light = []string{"static", "not-found", "options"}
 
-// lightControls asks for small things: is everything slow, or this page?
+// lightControls asks for small things: is everything slow, or this page? The
+// first that is answered at once has told, and a slow server is not asked to
+// be slow again.
 func (r *run) lightControls(ctx context.Context) {
 	for _, name := range httpcheck.Choose(r.report.HTTP) {
-		if slices.Contains(light, name) {
-			r.control(ctx, name)
+		if !slices.Contains(light, name) {
+			continue
+		}
+		r.control(ctx, name)
+		if r.cleared() {
+			break
 		}
 	}
 	r.fold()
 }
+
+// cleared reports whether the last control showed that the server can be
+// quick: even the first request on its connection was.
+func (r *run) cleared() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.report.HTTP.Controls
+	if len(all) == 0 {
+		return false
+	}
+	x, ok := all[len(all)-1].First()
+	if !ok || x.Failure != nil || x.Status == 0 || x.Status >= 500 {
+		return false
+	}
+	d, ok := x.Server.Get()
+	return ok && d < quickAnswer
+}
+
+// quickAnswer is what a server needs at most for something it need not think
+// about.
+const quickAnswer = 30 * time.Millisecond
 
 // heavyControls fetch the page itself again under other conditions, with
 // nothing else on the wire but what belongs to the experiment.
@@ -80,10 +107,10 @@ const maxIdle = 4500 * time.Millisecond
 // idlePause is how long a fresh connection must be left idle to tell a late
 // accept from work that begins with the request; 0 if nothing asks for it.
 func idlePause(v reports.Verdict) time.Duration {
-	asked := slices.ContainsFunc(v.Evidence, func(e reports.Evidence) bool {
-		return e.Rule == "once-per-connection" || e.Rule == "tls-time"
-	})
-	if !asked {
+	saw := func(rule string) bool {
+		return slices.ContainsFunc(v.Evidence, func(e reports.Evidence) bool { return e.Rule == rule })
+	}
+	if !saw("tls-time") && (!saw("once-per-connection") || saw("control-fresh")) {
 		return 0
 	}
 	var most float64
