@@ -15,28 +15,29 @@ import (
 //     sender waits a round trip between bursts that double (RFC 6928: 10
 //     segments at first).
 //
-// A sender that pauses for less than a round trip looks like a link, and is
-// "undetermined".
+// A steady flow that is slow without such a mark, be it a link with a queue of
+// its own for each flow or a sender that holds itself back in small steps, is
+// "undetermined"; a canary may tell.
 func Classify(x *Exchange) Body {
 	if x.Bytes == 0 || x.Gaps == nil {
 		return Body{Class: "none"}
 	}
 	f := featuresOf(x)
 	switch {
-	case f.disorder && f.excess > max(50*time.Millisecond, f.rtt):
+	case f.slow <= max(50*time.Millisecond, f.rtt, f.receive/4):
+		return Body{"clean", fmt.Sprintf("%s for %d bytes, no longer than round trips of %s explain", ms(f.receive), x.Bytes, ms(f.rtt))}
+	case f.disorder && f.paused >= f.receive/3:
 		return Body{"loss", fmt.Sprintf("segments arrived out of order; the body took %s, %s of it waiting", ms(f.receive), ms(f.paused))}
-	case f.excess <= max(30*time.Millisecond, f.receive/4) && !f.queued:
-		return Body{"clean", fmt.Sprintf("no pauses beyond what %s round trips explain", ms(f.rtt))}
 	case f.queued && f.excess < f.receive/2:
 		return Body{"link-limited", fmt.Sprintf("the round trip grew from %s to %s during the transfer: a queue", ms(f.rtt), ms(f.rcvRTT))}
 	case f.queued || f.disorder || !f.measured:
-		// Marks of both, or none to be had on this platform.
-	case x.Gaps.Pauses >= manyPauses && f.excess >= f.receive/2:
-		return Body{"drip", fmt.Sprintf("%d pauses, %s of %s, with no sign of loss or a queue", x.Gaps.Pauses, ms(f.paused), ms(f.receive))}
-	case f.longest >= longPause && f.excess >= f.receive/2:
-		return Body{"server-limited", fmt.Sprintf("a pause of %s with no sign of loss or a queue", ms(f.longest))}
+		// Marks of several causes, or none to be had on this platform.
+	case f.excess >= f.receive/2 && (x.Gaps.Pauses >= manyPauses || f.longest >= longPause):
+		return Body{"drip", fmt.Sprintf("%d pauses up to %s, in all %s of %s, with no sign of loss or a queue",
+			x.Gaps.Pauses, ms(f.longest), ms(f.paused), ms(f.receive))}
 	}
-	return Body{"undetermined", fmt.Sprintf("%s of %s were pauses; no mark tells whose", ms(f.paused), ms(f.receive))}
+	return Body{"undetermined", fmt.Sprintf("%.3g Mbit/s, %s of %s in pauses; no mark tells why",
+		float64(x.Bytes)*8/f.receive.Seconds()/1e6, ms(f.paused), ms(f.receive))}
 }
 
 const (
@@ -51,10 +52,13 @@ const (
 
 // features are what Classify decides on.
 type features struct {
-	rtt, rcvRTT, receive    time.Duration
-	paused, longest, excess time.Duration
-	disorder, queued        bool
-	measured                bool // the platform has TCP_INFO
+	rtt, rcvRTT, receive time.Duration
+	paused, longest      time.Duration
+	// slow is what the body took beyond slow start, excess the part of the
+	// pauses beyond it.
+	slow, excess     time.Duration
+	disorder, queued bool
+	measured         bool // the platform has TCP_INFO
 }
 
 func featuresOf(x *Exchange) features {
@@ -63,7 +67,7 @@ func featuresOf(x *Exchange) features {
 		paused:  x.Gaps.PausedTotal.Duration(),
 		longest: x.Gaps.LongestPause.Duration(),
 	}
-	mss := 1448
+	mss, earlier := 1448, int64(0)
 	if end, start := x.TCP, x.TCPStart; end != nil && start != nil {
 		f.measured = true
 		f.rtt, f.rcvRTT = end.MinRTT.Duration(), end.RcvRTT.Duration()
@@ -72,9 +76,13 @@ func featuresOf(x *Exchange) features {
 		if end.RcvMSS > 0 {
 			mss = end.RcvMSS
 		}
+		earlier = start.BytesIn
 	}
-	// A quarter more: bursts are not instant.
-	physics := time.Duration(SlowStartRounds(x.Bytes, mss)) * f.rtt * 5 / 4
+	// The window that earlier responses opened is open still. A quarter more:
+	// bursts are not instant.
+	rounds := roundsFrom(x.Bytes, int64(initialWindow*mss)+earlier)
+	physics := time.Duration(rounds) * f.rtt * 5 / 4
+	f.slow = max(0, f.receive-physics)
 	f.excess = max(0, f.paused-physics)
 	return f
 }
@@ -86,13 +94,15 @@ func SlowStartRounds(bytes int64, mss int) int {
 	if bytes <= 0 || mss <= 0 {
 		return 0
 	}
+	return roundsFrom(bytes, initialWindow*int64(mss))
+}
+
+// roundsFrom is SlowStartRounds for a first burst of so many bytes.
+func roundsFrom(bytes, burst int64) int {
 	rounds := 0
-	for burst := int64(initialWindow) * int64(mss); bytes > burst; burst *= 2 {
+	for ; bytes > burst && rounds < 40; burst *= 2 {
 		bytes -= burst
 		rounds++
-		if rounds == 40 {
-			break
-		}
 	}
 	return rounds
 }

@@ -10,7 +10,7 @@ import (
 func TestClassify(t *testing.T) {
 	ms := func(n int) millis.Value { return millis.Of(time.Duration(n) * time.Millisecond) }
 	type marks struct {
-		bytes                    int64
+		bytes, before            int64
 		rtt, rcvRTT, receive     int
 		pauses, paused, longest  int
 		disorderBefore, disorder int
@@ -30,9 +30,13 @@ func TestClassify(t *testing.T) {
 		{"measured: 2 % loss", marks{bytes: 1_000_000, rtt: 20, rcvRTT: 24, receive: 2000, pauses: 30, paused: 1500, longest: 250, disorder: 2104}, "loss"},
 		{"disorder from before", marks{bytes: 1_000_000, rtt: 20, rcvRTT: 22, receive: 140, pauses: 6, paused: 100, longest: 20, disorder: 7, disorderBefore: 7}, "clean"},
 		{"disorder that cost nothing", marks{bytes: 1_000_000, rtt: 20, rcvRTT: 22, receive: 140, pauses: 6, paused: 100, longest: 20, disorder: 7}, "clean"},
-		{"one long pause", marks{bytes: 50_000, rtt: 20, rcvRTT: 21, receive: 2050, pauses: 2, paused: 2020, longest: 2000}, "server-limited"},
+		{"one long pause", marks{bytes: 50_000, rtt: 20, rcvRTT: 21, receive: 2050, pauses: 2, paused: 2020, longest: 2000}, "drip"},
 		{"one pause as long as a retransmission", marks{bytes: 50_000, rtt: 20, rcvRTT: 21, receive: 320, pauses: 2, paused: 290, longest: 260}, "undetermined"},
 		{"pauses and a queue", marks{bytes: 50_000, rtt: 20, rcvRTT: 90, receive: 1000, pauses: 20, paused: 900, longest: 60}, "undetermined"},
+		{"steady and slow", marks{bytes: 1_000_000, rtt: 60, rcvRTT: 80, receive: 2106, pauses: 1, paused: 36, longest: 36}, "undetermined"},
+		{"steady, slow and disordered", marks{bytes: 1_000_000, rtt: 60, rcvRTT: 80, receive: 2106, pauses: 1, paused: 36, longest: 36, disorder: 9}, "undetermined"},
+		{"loss that fast recovery softens", marks{bytes: 1_000_000, rtt: 60, rcvRTT: 60, receive: 695, pauses: 7, paused: 440, longest: 69, disorder: 590}, "loss"},
+		{"slow start on an open window", marks{bytes: 1_000_000, before: 1_000_000, rtt: 100, rcvRTT: 104, receive: 500, pauses: 5, paused: 450, longest: 104}, "drip"},
 		{"no TCP_INFO", marks{bytes: 50_000, receive: 1000, pauses: 20, paused: 900, longest: 60, noTCP: true}, "undetermined"},
 	}
 	for _, tt := range tests {
@@ -42,7 +46,7 @@ func TestClassify(t *testing.T) {
 				Bytes:    m.bytes,
 				Phases:   Phases{Receive: ms(m.receive)},
 				Gaps:     &Gaps{Pauses: m.pauses, PausedTotal: ms(m.paused), LongestPause: ms(m.longest)},
-				TCPStart: &TCP{MinRTT: ms(m.rtt), OutOfOrder: m.disorderBefore},
+				TCPStart: &TCP{MinRTT: ms(m.rtt), OutOfOrder: m.disorderBefore, BytesIn: m.before},
 				TCP:      &TCP{MinRTT: ms(m.rtt), RcvRTT: ms(m.rcvRTT), OutOfOrder: m.disorder, RcvMSS: 1448},
 			}
 			if m.noTCP {

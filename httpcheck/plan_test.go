@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{"fast", Options{}, always(20*ms, ""), "3 3 3 3 3"},
 		{"few requests left", Options{MaxRequests: 12}, always(20*ms, ""), "3 3 1"},
-		{"thinks 2 s", Options{}, always(2000*ms, ""), "2 1"},
+		{"thinks 2 s", Options{}, always(2000*ms, ""), "2 1 1"},
 		{"thinks 2 s, time enough", Options{Budget: 60 * time.Second}, always(2000*ms, ""), "3 3 3 3 3"},
 		{"thinks 20 s", Options{}, always(20_000*ms, ""), "2"},
 		{"2 s once a connection", Options{}, request(1, 2000*ms, 1*ms), "3 3 3"},
