@@ -88,6 +88,7 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 	if err != nil {
 		return err
 	}
+	redactHTTP(res)
 	if err := deliver(env, &o.common, render.HTTPForms(), res); err != nil {
 		return err
 	}

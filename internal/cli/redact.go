@@ -3,6 +3,8 @@ package cli
 import (
 	"net/url"
 	"strings"
+
+	"github.com/whyslow/whyslow/httpcheck"
 )
 
 // masked stands for what a report must not tell.
@@ -66,4 +68,54 @@ func redactURL(arg string) string {
 		pairs = append(pairs, pair)
 	}
 	return scheme + path + "?" + strings.Join(pairs, "&")
+}
+
+// redactHTTP masks the query values of every URL in a result. User information
+// and headers never get into one.
+func redactHTTP(r *httpcheck.Result) {
+	if r == nil {
+		return
+	}
+	var pairs []string // old, new: for texts that quote a URL
+	mask := func(u *string) {
+		masked := redactURL(*u)
+		if masked != *u {
+			pairs = append(pairs, *u, masked)
+			*u = masked
+		}
+	}
+	var failures []*httpcheck.Failure
+	exchange := func(e *httpcheck.Exchange) {
+		mask(&e.URL)
+		mask(&e.Location)
+		failures = append(failures, e.Failure)
+	}
+	mask(&r.URL)
+	for i := range r.Samples {
+		for j := range r.Samples[i].Exchanges {
+			exchange(&r.Samples[i].Exchanges[j])
+		}
+		failures = append(failures, r.Samples[i].Failure)
+	}
+	for i := range r.Controls {
+		exchange(&r.Controls[i].Exchange)
+		for j := range r.Controls[i].Runs {
+			exchange(&r.Controls[i].Runs[j])
+		}
+	}
+	for i := range r.Summary.Steps {
+		mask(&r.Summary.Steps[i].URL)
+	}
+	for i := range r.Summary.ByRequest {
+		mask(&r.Summary.ByRequest[i].URL)
+	}
+	quoted := strings.NewReplacer(pairs...)
+	for _, f := range append(failures, r.Failure) {
+		if f != nil {
+			f.Text = quoted.Replace(f.Text)
+		}
+	}
+	for i, w := range r.Warnings {
+		r.Warnings[i] = quoted.Replace(w)
+	}
 }

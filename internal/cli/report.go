@@ -67,7 +67,14 @@ func runReport(ctx context.Context, env *Env, o *reportOptions, arg string) erro
 	defer p.done()
 	opt.Progress = func(e diagnose.Event) { p.set("%s: %s", e.Instrument, e.Text) }
 	rep, err := measure(ctx, &o.common, "diagnosing "+t.given, func(ctx context.Context) (*reports.Report, error) {
-		return diagnose.Run(ctx, opt)
+		rep, err := diagnose.Run(ctx, opt)
+		if err != nil {
+			return nil, err
+		}
+		// Judged again, so that no place in the verdict quotes a secret.
+		redactHTTP(rep.HTTP)
+		rep.Verdict = reports.Judge(rep)
+		return rep, nil
 	})
 	p.done()
 	if err != nil {

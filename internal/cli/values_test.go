@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"encoding/json"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/whyslow/whyslow/httpcheck"
 )
 
 // parse parses args with the common flags.
@@ -196,5 +200,30 @@ func TestRedactArgv(t *testing.T) {
 		"--header=Cookie: …", "-HX-Key: …", "-H", "…", "--max-time", "5", "…@host/?q=…", "https://h/p@x"}
 	if diff := cmp.Diff(want, redactArgv(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRedactHTTP(t *testing.T) {
+	const secret = "https://h/a?token=abc"
+	ex := httpcheck.Exchange{URL: secret, Location: "/b?key=xyz", Failure: &httpcheck.Failure{Text: "redirect to " + secret}}
+	r := &httpcheck.Result{URL: secret, Warnings: []string{secret + " twice"},
+		Samples:  []httpcheck.Sample{{Exchanges: []httpcheck.Exchange{ex}, Failure: ex.Failure}},
+		Controls: []httpcheck.Control{{Exchange: ex, Runs: []httpcheck.Exchange{ex}}},
+		Summary:  httpcheck.Summary{Steps: []httpcheck.Step{{URL: secret}}, ByRequest: []httpcheck.RequestStat{{URL: secret}}},
+		Failure:  &httpcheck.Failure{Text: "at " + secret},
+	}
+	redactHTTP(r)
+	redactHTTP(nil)
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"abc", "xyz"} {
+		if strings.Contains(string(b), s) {
+			t.Errorf("%q is still told in %s", s, b)
+		}
+	}
+	if !strings.Contains(string(b), "token=…") {
+		t.Errorf("the name is gone with the value: %s", b)
 	}
 }
