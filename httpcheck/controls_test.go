@@ -39,8 +39,8 @@ func client(t *testing.T, o Options) *Client {
 
 func TestControlsAskForTheRightThing(t *testing.T) {
 	var l lines
-	var s *server
-	s = serve(t, answer(func(_, _ int, r *http.Request) string {
+	s := newServer(t)
+	s.start(answer(func(_, _ int, r *http.Request) string {
 		l.add(r)
 		if r.RequestURI == "/favicon.ico" {
 			s.pause(50 * time.Millisecond)
@@ -127,8 +127,8 @@ func TestPortControl(t *testing.T) {
 }
 
 func TestCanaryConnectsDuringTheTransfer(t *testing.T) {
-	var s *server
-	s = serve(t, afterRequest(func(c net.Conn) {
+	s := newServer(t)
+	s.start(afterRequest(func(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
 		s.pause(700 * time.Millisecond)
 		io.WriteString(c, "y")
@@ -227,8 +227,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestRunChoosesControls(t *testing.T) {
-	var s *server
-	s = serve(t, func(_ int, c net.Conn) {
+	s := newServer(t)
+	s.start(func(_ int, c net.Conn) {
 		br := bufio.NewReader(c)
 		for {
 			r, err := http.ReadRequest(br)

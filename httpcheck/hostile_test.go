@@ -296,25 +296,25 @@ func TestEndlessBodyTakesNoMemory(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	hang := func(s **server) func(net.Conn) { return func(net.Conn) { (*s).pause(time.Minute) } }
+	hang := func(s *server) func(net.Conn) { return func(net.Conn) { s.pause(time.Minute) } }
 	const short = 120 * time.Millisecond
 	t.Run("tls", func(t *testing.T) {
-		var s *server
-		s = serve(t, func(_ int, c net.Conn) { hang(&s)(c) })
+		s := newServer(t)
+		s.start(func(_ int, c net.Conn) { hang(s)(c) })
 		o := options(s.url("https", "/"))
 		o.TLSTimeout = short
 		wantFailure(t, run(t, o), "tls", "timeout")
 	})
 	t.Run("wait", func(t *testing.T) {
-		var s *server
-		s = serve(t, afterRequest(func(c net.Conn) { hang(&s)(c) }))
+		s := newServer(t)
+		s.start(afterRequest(func(c net.Conn) { hang(s)(c) }))
 		o := options(s.url("http", "/"))
 		o.WaitTimeout = short
 		wantFailure(t, run(t, o), "wait", "timeout")
 	})
 	t.Run("header that drips", func(t *testing.T) {
-		var s *server
-		s = serve(t, afterRequest(func(c net.Conn) {
+		s := newServer(t)
+		s.start(afterRequest(func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for range 100 {
 				io.WriteString(c, "A: b\r\n")
@@ -326,10 +326,10 @@ func TestTimeouts(t *testing.T) {
 		wantFailure(t, run(t, o), "wait", "timeout")
 	})
 	t.Run("body stalls", func(t *testing.T) {
-		var s *server
-		s = serve(t, afterRequest(func(c net.Conn) {
+		s := newServer(t)
+		s.start(afterRequest(func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
-			hang(&s)(c)
+			hang(s)(c)
 		}))
 		o := options(s.url("http", "/"))
 		o.StallTimeout = short
@@ -341,8 +341,8 @@ func TestTimeouts(t *testing.T) {
 		}
 	})
 	t.Run("body drips for ever", func(t *testing.T) {
-		var s *server
-		s = serve(t, afterRequest(func(c net.Conn) {
+		s := newServer(t)
+		s.start(afterRequest(func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
 			for range 1000 {
 				if _, err := io.WriteString(c, "x"); err != nil {
@@ -390,29 +390,29 @@ func TestCancelReturnsAtOnce(t *testing.T) {
 	tests := []struct {
 		name, scheme string
 		phases       string // in one of which it is when the cancel comes
-		serve        func(s **server, reached func()) serveFunc
+		serve        func(s *server, reached func()) serveFunc
 	}{
-		{"tls", "https", "tls", func(s **server, reached func()) serveFunc {
+		{"tls", "https", "tls", func(s *server, reached func()) serveFunc {
 			return func(_ int, c net.Conn) {
 				c.Read(make([]byte, 1)) // the ClientHello
 				reached()
-				(*s).pause(time.Minute)
+				s.pause(time.Minute)
 			}
 		}},
-		{"wait", "http", "wait", func(s **server, reached func()) serveFunc {
-			return afterRequest(func(net.Conn) { reached(); (*s).pause(time.Minute) })
+		{"wait", "http", "wait", func(s *server, reached func()) serveFunc {
+			return afterRequest(func(net.Conn) { reached(); s.pause(time.Minute) })
 		}},
-		{"wait over h2", "https", "wait", func(s **server, reached func()) serveFunc {
-			return overH2(cert, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached(); (*s).pause(time.Minute) }))
+		{"wait over h2", "https", "wait", func(s *server, reached func()) serveFunc {
+			return overH2(cert, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached(); s.pause(time.Minute) }))
 		}},
-		{"receive", "http", "wait receive", func(s **server, reached func()) serveFunc {
+		{"receive", "http", "wait receive", func(s *server, reached func()) serveFunc {
 			return afterRequest(func(c net.Conn) {
 				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx")
 				reached()
-				(*s).pause(time.Minute)
+				s.pause(time.Minute)
 			})
 		}},
-		{"endless body", "http", "wait receive", func(s **server, reached func()) serveFunc {
+		{"endless body", "http", "wait receive", func(s *server, reached func()) serveFunc {
 			return afterRequest(func(c net.Conn) {
 				io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
 				reached()
@@ -425,8 +425,8 @@ func TestCancelReturnsAtOnce(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var at atomic.Int64
-			var s *server
-			s = serve(t, tt.serve(&s, func() { at.Store(time.Now().UnixNano()); cancel() }))
+			s := newServer(t)
+			s.start(tt.serve(s, func() { at.Store(time.Now().UnixNano()); cancel() }))
 			o := options(s.url(tt.scheme, "/"))
 			o.RootCAs, o.MaxBody = pool, 1<<50
 			r, err := Run(ctx, o)

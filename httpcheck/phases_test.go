@@ -17,8 +17,8 @@ import (
 )
 
 func TestThinkTimeIsWait(t *testing.T) {
-	var s *server
-	s = serve(t, answer(func(_, _ int, _ *http.Request) string {
+	s := newServer(t)
+	s.start(answer(func(_, _ int, _ *http.Request) string {
 		s.pause(80 * time.Millisecond)
 		return ok("hello", "Server: Apache\r\n", "Server-Timing: app;dur=80\r\n", "Content-Type: text/html\r\n")
 	}))
@@ -64,10 +64,10 @@ func TestResolveTimeCountsOnce(t *testing.T) {
 
 func TestSlowTLS(t *testing.T) {
 	cert, pool := goodCertificate(t)
-	var s *server
+	s := newServer(t)
 	reply := answer(func(_, _ int, _ *http.Request) string { return ok("x") })
 	inner := overTLS(cert, nil, 0, reply)
-	s = serve(t, func(n int, c net.Conn) {
+	s.start(func(n int, c net.Conn) {
 		s.pause(80 * time.Millisecond)
 		inner(n, c)
 	})
@@ -88,8 +88,8 @@ func TestSessionTicketsAreNoFirstByte(t *testing.T) {
 	cert, pool := goodCertificate(t)
 	for _, version := range []uint16{0x0303, 0x0304} {
 		t.Run(fmt.Sprintf("%x", version), func(t *testing.T) {
-			var s *server
-			s = serve(t, overTLS(cert, nil, version, answer(func(_, _ int, _ *http.Request) string {
+			s := newServer(t)
+			s.start(overTLS(cert, nil, version, answer(func(_, _ int, _ *http.Request) string {
 				s.pause(80 * time.Millisecond)
 				return ok("x")
 			})))
@@ -109,8 +109,8 @@ func TestSessionTicketsAreNoFirstByte(t *testing.T) {
 func TestFirstByteInsideRecord(t *testing.T) {
 	cert, pool := goodCertificate(t)
 	reply := overTLS(cert, nil, 0, answer(func(_, _ int, _ *http.Request) string { return ok(strings.Repeat("x", 8000)) }))
-	var s *server
-	s = serve(t, func(n int, c net.Conn) { reply(n, slowTail{c, s}) })
+	s := newServer(t)
+	s.start(func(n int, c net.Conn) { reply(n, slowTail{c, s}) })
 	o := options(s.url("https", "/"))
 	o.RootCAs = pool
 	x := onlyExchange(t, run(t, o))
@@ -141,8 +141,8 @@ func (c slowTail) Write(p []byte) (int, error) {
 
 func TestInterimResponsesAreNoFirstByte(t *testing.T) {
 	t.Run("http/1.1", func(t *testing.T) {
-		var s *server
-		s = serve(t, func(_ int, c net.Conn) {
+		s := newServer(t)
+		s.start(func(_ int, c net.Conn) {
 			if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
 				return
 			}
@@ -158,8 +158,8 @@ func TestInterimResponsesAreNoFirstByte(t *testing.T) {
 	})
 	t.Run("h2", func(t *testing.T) {
 		cert, pool := goodCertificate(t)
-		var s *server
-		s = serve(t, overH2(cert, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := newServer(t)
+		s.start(overH2(cert, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(103)
 			s.pause(80 * time.Millisecond)
 			io.WriteString(w, "x")
@@ -232,8 +232,8 @@ func TestOncePerConnectionCosts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var s *server
-			s = serve(t, answer(func(_, n int, _ *http.Request) string {
+			s := newServer(t)
+			s.start(answer(func(_, n int, _ *http.Request) string {
 				if tt.delay(n) {
 					s.pause(slow)
 				}
@@ -259,8 +259,8 @@ func TestOncePerConnectionCosts(t *testing.T) {
 func tcpInfoMissing(r *Result) bool { return r.Samples[0].Exchanges[0].TCP == nil }
 
 func TestDripIsSeen(t *testing.T) {
-	var s *server
-	s = serve(t, func(_ int, c net.Conn) {
+	s := newServer(t)
+	s.start(func(_ int, c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
 			return
 		}
@@ -283,8 +283,8 @@ func TestDripIsSeen(t *testing.T) {
 
 // A body that only the end of the connection ends is waited for to that end.
 func TestBodyUntilClose(t *testing.T) {
-	var s *server
-	s = serve(t, func(_ int, c net.Conn) {
+	s := newServer(t)
+	s.start(func(_ int, c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
 			return
 		}

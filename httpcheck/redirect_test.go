@@ -12,8 +12,8 @@ import (
 
 func TestRedirectsEachWithTheirPhases(t *testing.T) {
 	cert, pool := goodCertificate(t)
-	var b *server
-	b = serve(t, overTLS(cert, nil, 0, answer(func(_, _ int, r *http.Request) string {
+	b := newServer(t)
+	b.start(overTLS(cert, nil, 0, answer(func(_, _ int, r *http.Request) string {
 		if r.URL.Path == "/new" {
 			return redirectTo("/newer?x=1#frag")
 		}
@@ -87,8 +87,8 @@ func TestRedirectFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var s *server
-			s = serve(t, answer(func(_, _ int, r *http.Request) string { return redirectTo(tt.location(s, r.URL.Path)) }))
+			s := newServer(t)
+			s.start(answer(func(_, _ int, r *http.Request) string { return redirectTo(tt.location(s, r.URL.Path)) }))
 			o := options(s.url("http", "/"))
 			o.Cold = 5
 			r := run(t, o)

@@ -64,7 +64,7 @@ func full(t *testing.T, addr netip.AddrPort) (port int, drain func(serve serveFu
 
 func TestHappyEyeballs(t *testing.T) {
 	port, _ := full(t, netip.MustParseAddrPort("127.0.0.1:0"))
-	live := func(t *testing.T) { serveOn(t, fmt.Sprintf("127.0.0.2:%d", port), answer(okAlways)) }
+	live := func(t *testing.T) { newServerOn(t, fmt.Sprintf("127.0.0.2:%d", port)).start(answer(okAlways)) }
 	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 	t.Run("silent, then live", func(t *testing.T) {
 		live(t)
@@ -150,8 +150,8 @@ func segment(t *testing.T, c net.Conn) int {
 // A server that only small segments reach us from: the stalled fetch is
 // compared with a clamped one, which decides, and is not waited for to the end.
 func TestStallIsClamped(t *testing.T) {
-	var s *server
-	s = serve(t, afterRequest(func(c net.Conn) {
+	s := newServer(t)
+	s.start(afterRequest(func(c net.Conn) {
 		if segment(t, c) > clampedMSS {
 			s.pause(time.Minute)
 			return
@@ -187,8 +187,8 @@ func TestStallIsClamped(t *testing.T) {
 
 // A server that is slow for every client is not abandoned.
 func TestSlowServerIsNotAbandoned(t *testing.T) {
-	var s *server
-	s = serve(t, answer(func(_, _ int, _ *http.Request) string {
+	s := newServer(t)
+	s.start(answer(func(_, _ int, _ *http.Request) string {
 		s.pause(700 * time.Millisecond)
 		return ok("x")
 	}))

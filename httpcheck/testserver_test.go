@@ -39,21 +39,33 @@ type server struct {
 // serve starts a server; it ends with the test.
 func serve(t *testing.T, f serveFunc) *server {
 	t.Helper()
-	return serveOn(t, "127.0.0.1:0", f)
+	s := newServer(t)
+	s.start(f)
+	return s
 }
 
-func serveOn(t *testing.T, addr string, f serveFunc) *server {
+// newServer makes a server that start will start, for those whose function
+// refers to it.
+func newServer(t *testing.T) *server {
+	t.Helper()
+	return newServerOn(t, "127.0.0.1:0")
+}
+
+func newServerOn(t *testing.T, addr string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, ln: ln, done: make(chan struct{})}
+	return &server{t: t, ln: ln, done: make(chan struct{})}
+}
+
+func (s *server) start(f serveFunc) {
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		for n := 1; ; n++ {
-			c, err := ln.Accept()
+			c, err := s.ln.Accept()
 			if err != nil {
 				return
 			}
@@ -68,9 +80,9 @@ func serveOn(t *testing.T, addr string, f serveFunc) *server {
 			}()
 		}
 	}()
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		close(s.done)
-		ln.Close()
+		s.ln.Close()
 		s.mu.Lock()
 		for _, c := range s.conns {
 			c.Close()
@@ -78,7 +90,6 @@ func serveOn(t *testing.T, addr string, f serveFunc) *server {
 		s.mu.Unlock()
 		s.wg.Wait()
 	})
-	return s
 }
 
 // pause sleeps as a slow server does, or until the test ends.
