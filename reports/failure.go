@@ -2,8 +2,10 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
 )
 
@@ -17,6 +19,9 @@ func (v *view) failureVerdict() (Verdict, bool) {
 		return v.lookupFailure()
 	}
 	f := v.r.HTTP.Failure
+	if f.Kind == "canceled" {
+		return v.cutShort(fmt.Sprintf("the %s phase of the first request had taken %s", f.Phase, f.InPhase)), true
+	}
 	layer, component, p := v.placeFailure(f)
 	out := failed(layer, component, v.failurePlace(f), p, v.failureSentence(f))
 	out.Evidence = append(out.Evidence, fact("failure", "the "+f.Phase+" phase fails", f.Text, "success"))
@@ -84,11 +89,26 @@ func (v *view) placeTimeout(f *httpcheck.Failure) (Layer, string, float64) {
 	return Inconclusive, "", 0
 }
 
+// cutShort is the verdict where the measurement ended before anything did.
+func (v *view) cutShort(state string) Verdict {
+	out := v.nothingMeasured()
+	out.Summary = fmt.Sprintf("The measurement was ended before anything was known: %s.", state)
+	return out
+}
+
 func (v *view) failurePlace(f *httpcheck.Failure) string {
 	t := v.r.Target
 	switch f.Kind {
 	case "nxdomain", "dns":
 		return t.Host
+	case "unreachable":
+		if last := v.lastHop(); last != "" {
+			return "behind " + last
+		}
+	case "timeout":
+		if last := v.lastHop(); f.Phase == "connect" && last != "" {
+			return "behind " + last
+		}
 	}
 	if t.Addr == "" {
 		return t.Host
@@ -109,15 +129,38 @@ func (v *view) failureSentence(f *httpcheck.Failure) string {
 	case "refused":
 		return fmt.Sprintf("%s refuses connections to port %d: nothing listens there.", host, port)
 	case "unreachable":
+		if last := v.lastHop(); last != "" {
+			return fmt.Sprintf("There is no way through the network to %s: packets get as far as %s.", host, last)
+		}
 		return fmt.Sprintf("There is no way through the network to %s: %s.", host, trimStop(f.Text))
 	case "certificate":
 		return fmt.Sprintf("The certificate of %s is not acceptable: %s.", host, trimStop(f.Text))
+	case "tls":
+		return fmt.Sprintf("No TLS connection to port %d of %s comes about: %s.", port, host, trimStop(f.Text))
 	case "redirect-loop":
-		return fmt.Sprintf("%s redirects in a circle.", host)
+		return fmt.Sprintf("%s redirects in a circle: %s.", host, trimStop(f.Text))
 	case "timeout":
+		if last := v.lastHop(); f.Phase == "connect" && last != "" {
+			return fmt.Sprintf("%s cannot be reached: packets get as far as %s and no further.", host, last)
+		}
 		return fmt.Sprintf("%s does not answer: the %s phase did not end in time.", host, f.Phase)
 	}
 	return fmt.Sprintf("%s could not be measured: %s.", host, trimStop(f.Text))
+}
+
+// lastHop is the last router that answered on a path that does not reach its
+// destination; "" if there is none, or the path was not traced.
+func (v *view) lastHop() string {
+	t := v.r.Trace
+	if t == nil || t.Reached {
+		return ""
+	}
+	for _, h := range slices.Backward(t.Hops) {
+		if len(h.Replies) > 0 && h.Replies[0].Addr.String() != v.r.Target.Addr {
+			return fmt.Sprintf("%s (hop %d)", h.Replies[0].Addr, h.TTL)
+		}
+	}
+	return ""
 }
 
 // lookupFailure judges a name that did not resolve.
@@ -127,26 +170,67 @@ func (v *view) lookupFailure() (Verdict, bool) {
 		return Verdict{}, false
 	}
 	host := v.r.Target.Host
+	// What an authority's or a resolver's fault looks like from here. The
+	// finding, where there is one, knows more than the outcome.
+	because := func(otherwise string, p float64, components ...string) Verdict {
+		component, where, why := otherwise, host, ""
+		if f, ok := v.finding(append(components, otherwise)...); ok {
+			component, where, why = f.Component, f.Where, ": "+trimStop(f.Text)
+			if !f.Confirmed {
+				p = min(p, 0.75)
+			}
+		}
+		out := failed(DNS, component, where, p, fmt.Sprintf("The name %s cannot be resolved%s.", host, why))
+		out.Evidence = append(out.Evidence, fact("dns-failure", "the lookup fails",
+			fmt.Sprintf("%s after %s", d.Stub.Rcode, d.Stub.Elapsed), "an address"))
+		return out
+	}
 	switch d.Stub.Rcode {
-	case "NXDOMAIN":
-		return failed(DNS, "nxdomain", host, 0.98, fmt.Sprintf("There is no such name as %s.", host)), true
-	case "NOERROR":
-		return failed(DNS, "nxdomain", host, 0.85, fmt.Sprintf("The name %s exists but has no address.", host)), true
-	case "SERVFAIL":
-		return failed(DNS, "servfail", v.guilty("servfail", host), 0.9, fmt.Sprintf("The resolver cannot resolve %s: it answers SERVFAIL.", host)), true
 	case "":
 		return Verdict{}, false
+	case string(dnscheck.Interrupted):
+		out := v.cutShort(fmt.Sprintf("the lookup of %s had taken %s", host, d.Stub.Elapsed))
+		if f, ok := v.finding("resolver-down"); ok && f.Cost.Known() {
+			// Seconds of silence are more than nothing.
+			out = because("resolver-down", 0.6)
+		}
+		return out, true
+	case "NXDOMAIN":
+		return failed(DNS, "nxdomain", host, 0.98, fmt.Sprintf("There is no such name as %s.", host)), true
+	case "NODATA":
+		return failed(DNS, "nxdomain", host, 0.95, fmt.Sprintf("The name %s exists but has no address%s.", host, v.familyAsked())), true
+	case "SERVFAIL":
+		return because("servfail", 0.9, "validation", "authority-down"), true
+	case "REFUSED", "NOTIMP", "NOERROR": // NOERROR without an address: a referral, from a server that does not recurse
+		return because("lame", 0.9), true
+	case string(dnscheck.Timeout), string(dnscheck.Mismatch):
+		return because("resolver-down", 0.85, "authority-down", "edns", "truncation", "resolver-loss"), true
+	case string(dnscheck.Malformed), string(dnscheck.Closed), string(dnscheck.Refused), string(dnscheck.Unreachable):
+		return because("resolver-down", 0.9), true
 	}
-	return failed(DNS, "resolver-down", v.guilty("resolver-down", host), 0.85,
-		fmt.Sprintf("No configured resolver answers for %s (%s).", host, d.Stub.Rcode)), true
+	return because("servfail", 0.7), true // FORMERR and rarer answers
 }
 
-// guilty is where the finding of a component lies, or else.
-func (v *view) guilty(component, otherwise string) string {
-	for _, f := range v.r.DNS.Findings {
-		if f.Component == component && f.Where != "" {
-			return f.Where
+// familyAsked completes "has no address" where only one family was asked for.
+func (v *view) familyAsked() string {
+	var seen []string
+	for _, s := range v.r.DNS.Stub.Steps {
+		if !slices.Contains(seen, s.Type) {
+			seen = append(seen, s.Type)
 		}
 	}
-	return otherwise
+	if len(seen) == 1 {
+		return fmt.Sprintf(" of the family asked for (%s)", seen[0])
+	}
+	return ""
+}
+
+// finding is the first finding, and so the costliest, of any of the components.
+func (v *view) finding(components ...string) (dnscheck.Finding, bool) {
+	for _, f := range v.r.DNS.Findings {
+		if slices.Contains(components, f.Component) {
+			return f, true
+		}
+	}
+	return dnscheck.Finding{}, false
 }
