@@ -139,6 +139,8 @@ func (j *judge) servers() {
 		switch {
 		case f.dead() && f.refused:
 			j.note(ResolverDown, f.where, f.line, fmt.Sprintf("nothing answers DNS at %s: its port is closed", f.where))
+		case f.dead() && f.garbles:
+			j.note(ResolverDown, f.where, f.line, fmt.Sprintf("the answers of %s cannot be read", f.where))
 		case f.dead():
 			j.note(ResolverDown, f.where, f.line, fmt.Sprintf("%s answers nothing: %d queries of every kind were lost", f.where, f.udpSent))
 		case f.rcode == "REFUSED" || f.lame:

@@ -23,6 +23,8 @@ func (j *judge) charge(rd *round) {
 		j.truncatedUDP(rd, f)
 	case lost != nil && answered != nil:
 		j.oneLost(rd, f, lost)
+	case rd.is(string(Malformed)) && answered == nil:
+		j.add(ResolverDown, f.where, f.line, rd.took, f.garbles, fmt.Sprintf("the answers of %s for %s cannot be read", f.where, rd.name()))
 	case answered == nil:
 		j.silent(rd, f)
 	case !same(rd.name(), j.main):
@@ -198,7 +200,7 @@ func (j *judge) rejected(rd *round, f *serverFacts) {
 		s = rd.find(rejected)
 		what := "refuses to resolve"
 		if s.Referral {
-			what = "does not recurse: it gave neither an answer nor recursion"
+			what = "does not recurse: it gave neither an answer nor recursion for"
 		}
 		j.add(Lame, f.where, f.line, d, f.rcode == s.Rcode || f.lame, fmt.Sprintf("%s %s %s", f.where, what, rd.name()))
 		return

@@ -27,6 +27,7 @@ type serverFacts struct {
 	plainAnswered                int // without EDNS, where the stub uses it
 	failures                     int // answers to the name that were SERVFAIL
 	ednsFormerr                  bool
+	garbles                      bool // answers that cannot be read
 
 	// way is the round trip to the server's kernel, from TCP handshakes.
 	way millis.Value
@@ -110,6 +111,7 @@ func (f *serverFacts) count(s *Server) {
 		f.way = least(f.way, s.Connect)
 		return
 	}
+	f.garbles = f.garbles || s.Rcodes[string(Malformed)] > 0
 	f.udpSent += s.Sent
 	f.udpAnswered += s.Answered
 	f.base = least(f.base, least(s.Min, s.First))
