@@ -126,7 +126,8 @@ func textOf(phase string, f *Failure, err error) string {
 	case "reset":
 		return fmt.Sprintf("%s: the connection was reset", phase)
 	}
-	return fmt.Sprintf("%s: %s", phase, err)
+	// Errors of the kernel and of crypto/tls name the phase themselves.
+	return phase + ": " + strings.TrimPrefix(err.Error(), phase+": ")
 }
 
 // certificateText says what is wrong with a certificate, and until when or for
