@@ -42,8 +42,13 @@ func Run(ctx context.Context, o Options) (*reports.Report, error) {
 	r.measure(ctx)
 	if t.bare && r.refused() && ctx.Err() == nil {
 		r.say("http", "port 443 refuses, trying plain HTTP")
-		r = newRun(o, t.overHTTP())
-		r.measure(ctx)
+		plain := newRun(o, t.overHTTP())
+		plain.measure(ctx)
+		if !plain.refused() {
+			r = plain
+		} else { // speak of the one that was meant
+			r.report.Environment.Notes = append(r.report.Environment.Notes, "port 80 refuses connections too")
+		}
 	}
 	return r.finish(ctx), nil
 }

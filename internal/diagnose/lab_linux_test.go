@@ -34,7 +34,8 @@ const site = "www.shop.example"
 type network struct {
 	*netlab.Lab
 	web, resolver, upstream, ns *netlab.Namespace
-	conf                        string // resolv.conf of the client
+	routers                     []simnet.NodeID // r1, r2, r3
+	conf                        string          // resolv.conf of the client
 }
 
 // shape is what differs between the tests' networks.
@@ -78,7 +79,8 @@ func newNetwork(t *testing.T, s shape) *network {
 			t.Error(err)
 		}
 	})
-	net := &network{Lab: lab, web: lab.Server(web), resolver: lab.Server(resolver), upstream: lab.Server(upstream), ns: lab.Server(ns)}
+	net := &network{Lab: lab, web: lab.Server(web), resolver: lab.Server(resolver), upstream: lab.Server(upstream), ns: lab.Server(ns),
+		routers: chain[1:4]}
 	if net.conf, err = lab.WriteFile("resolv.conf", []byte("nameserver "+resolverAddr.String()+"\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,26 @@ func (p *path) measure(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	if p.leadsNowhere(res) {
+		return
+	}
 	var both sync.WaitGroup
 	defer both.Wait()
 	if res != nil {
 		both.Go(func() { p.sample(ctx, res) })
 	}
 	p.pathMTU(ctx, dst, res)
+}
+
+// leadsNowhere reports whether neither the trace nor HTTP came through: there
+// is nothing to sample, and no size to find.
+func (p *path) leadsNowhere(res *trace.Result) bool {
+	select {
+	case <-p.hostCh:
+		return false
+	default:
+		return res != nil && !res.Reached
+	}
 }
 
 // destination is the address that HTTP talks to; where it does not connect in
