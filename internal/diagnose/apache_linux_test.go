@@ -52,9 +52,7 @@ func (n *network) startApache(t *testing.T, a apache) {
 		stubs = append(stubs, servers.Forward{Zone: z.Origin, Servers: []netip.AddrPort{at}})
 	}
 	unbound, err := servers.StartUnbound(t.Context(), n.upstream, servers.UnboundConfig{
-		Addrs: []netip.AddrPort{netip.AddrPortFrom(upstreamAddr, 53)}, Stubs: stubs,
-		// As patient from the first query on as it becomes with a server it knows to be slow.
-		Extra: []string{"unknown-server-time-limit: 4000", "infra-cache-min-rtt: 4000"}})
+		Addrs: []netip.AddrPort{netip.AddrPortFrom(upstreamAddr, 53)}, Stubs: stubs})
 	needStart(unbound, err)
 	conf := "nameserver " + upstreamAddr.String() + "\n" + a.resolvConf
 	if err := n.web.SetFiles(netlab.Files{ResolvConf: []byte(conf)}); err != nil {
@@ -98,7 +96,7 @@ func TestApacheHostnameLookups(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNetwork(t, shape{rtt: 16 * time.Millisecond, authority: tt.delay})
+			n := newNetwork(t, shape{rtt: 16 * time.Millisecond, lookups: tt.delay})
 			n.clientDNS(t)
 			n.startApache(t, tt.apache)
 			r := n.diagnose(t, diagnose.Options{URL: fmt.Sprintf("http://%s%s", site, tt.path)})

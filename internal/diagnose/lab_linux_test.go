@@ -29,8 +29,8 @@ var (
 
 const site = "www.shop.example"
 
-// network is client – r1 – r2 – r3 – web, with the client's resolver at r1, the
-// web server's resolver and the nameserver at r3.
+// network is client – r1 – r2 – r3 – web, with the client's resolver at r1; the
+// web server's resolver and its nameserver are at r4, behind r3.
 type network struct {
 	*netlab.Lab
 	web, resolver, upstream, ns *netlab.Namespace
@@ -40,8 +40,8 @@ type network struct {
 
 // shape is what differs between the tests' networks.
 type shape struct {
-	rtt       time.Duration // client to web, spread over the links
-	authority time.Duration // to the nameserver, one way
+	rtt     time.Duration // client to web, spread over the links
+	lookups time.Duration // web server to its resolver, one way
 }
 
 func newNetwork(t *testing.T, s shape) *network {
@@ -63,10 +63,12 @@ func newNetwork(t *testing.T, s shape) *network {
 		n.Connect(chain[i], chain[i+1], l, l)
 	}
 	quick := simnet.Link{Delay: 200 * time.Microsecond}
-	slow := simnet.Link{Delay: max(s.authority, 200*time.Microsecond)}
+	far := n.AddRouter(simnet.Router{Name: "r4", Addr4: netip.MustParseAddr("198.51.100.4")})
+	slow := simnet.Link{Delay: max(s.lookups, 200*time.Microsecond)}
 	n.Connect(chain[1], resolver, quick, quick)
-	n.Connect(chain[3], upstream, quick, quick)
-	n.Connect(chain[3], ns, slow, slow)
+	n.Connect(chain[3], far, slow, slow)
+	n.Connect(far, upstream, quick, quick)
+	n.Connect(far, ns, quick, quick)
 	ends := []netlab.End{{Node: client, Name: "client", Addrs: []netip.Addr{clientAddr}}, {Node: web, Name: "web", Addrs: []netip.Addr{webAddr}},
 		{Node: resolver, Name: "resolver", Addrs: []netip.Addr{resolverAddr}}, {Node: upstream, Name: "upstream", Addrs: []netip.Addr{upstreamAddr}},
 		{Node: ns, Name: "ns", Addrs: []netip.Addr{nsAddr}}}
@@ -113,6 +115,8 @@ func (n *network) clientDNS(t *testing.T, faults ...servers.DNSFault) *servers.D
 func (n *network) diagnose(t *testing.T, o diagnose.Options) *reports.Report {
 	t.Helper()
 	o.ResolvConf = n.conf
+	began := time.Now()
+	o.Progress = func(e diagnose.Event) { t.Logf("%6.2f s  %s: %s", time.Since(began).Seconds(), e.Instrument, e.Text) }
 	r, err := diagnose.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
