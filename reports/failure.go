@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
@@ -16,11 +17,21 @@ func (v *view) failureVerdict() (Verdict, bool) {
 		return Verdict{}, false
 	}
 	if v.r.HTTP == nil || v.r.HTTP.Failure == nil {
-		return v.lookupFailure()
+		out, ok := v.lookupFailure()
+		if !ok && len(v.stalled) == 0 {
+			out, ok = v.nothingMeasured(), true
+			out.Failed = true
+		}
+		return out, ok
 	}
 	f := v.r.HTTP.Failure
 	if f.Kind == "canceled" {
-		return v.cutShort(fmt.Sprintf("the %s phase of the first request had taken %s", f.Phase, f.InPhase)), true
+		if f.InPhase.Duration() < longSilence {
+			return v.cutShort(fmt.Sprintf("the %s phase of the first request had taken %s", f.Phase, f.InPhase)), true
+		}
+		silence := *f // no less telling than one of our own timeouts
+		silence.Kind = "timeout"
+		f = &silence
 	}
 	layer, component, p := v.placeFailure(f)
 	out := failed(layer, component, v.failurePlace(f), p, v.failureSentence(f))
@@ -89,9 +100,15 @@ func (v *view) placeTimeout(f *httpcheck.Failure) (Layer, string, float64) {
 	return Inconclusive, "", 0
 }
 
+// longSilence is what a request must have waited for that its end by Ctrl-C or
+// --max-time still tells something of the target: longer than a healthy one
+// takes anywhere, SYNs and segments lost twice included.
+const longSilence = 3 * time.Second
+
 // cutShort is the verdict where the measurement ended before anything did.
 func (v *view) cutShort(state string) Verdict {
 	out := v.nothingMeasured()
+	out.Failed = true
 	out.Summary = fmt.Sprintf("The measurement was ended before anything was known: %s.", state)
 	return out
 }
@@ -142,6 +159,9 @@ func (v *view) failureSentence(f *httpcheck.Failure) string {
 	case "timeout":
 		if last := v.lastHop(); f.Phase == "connect" && last != "" {
 			return fmt.Sprintf("%s cannot be reached: packets get as far as %s and no further.", host, last)
+		}
+		if f.InPhase.Known() {
+			return fmt.Sprintf("%s does not answer: the %s phase had not ended after %s.", host, f.Phase, f.InPhase)
 		}
 		return fmt.Sprintf("%s does not answer: the %s phase did not end in time.", host, f.Phase)
 	}

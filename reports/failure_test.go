@@ -50,8 +50,8 @@ func TestFailedLookups(t *testing.T) {
 			if v.Component != nil {
 				component = *v.Component
 			}
-			if v.Layer != tt.layer || component != tt.component || v.Failed != (tt.layer == DNS) {
-				t.Errorf("%s/%s, failed %v, want %s/%s", v.Layer, component, v.Failed, tt.layer, tt.component)
+			if v.Layer != tt.layer || component != tt.component || !v.Failed {
+				t.Errorf("%s/%s, failed %v; want %s/%s", v.Layer, component, v.Failed, tt.layer, tt.component)
 			}
 			if !strings.Contains(v.Summary, tt.says) {
 				t.Errorf("summary %q does not say %q", v.Summary, tt.says)
@@ -60,12 +60,19 @@ func TestFailedLookups(t *testing.T) {
 	}
 }
 
-// A measurement ended in its first request has not failed: nobody knows.
-func TestInterruptedFirstRequestBlamesNobody(t *testing.T) {
-	v := Judge(&Report{Interrupted: true, Target: Target{Host: "www.example.com"}, HTTP: &httpcheck.Result{
-		Failure: &httpcheck.Failure{Phase: "wait", Kind: "canceled", Text: "interrupted", InPhase: millis.Of(2 * time.Second)}}})
-	if v.Layer != Inconclusive || v.Failed || !strings.Contains(v.Summary, "the wait phase of the first request had taken 2000 ms") {
-		t.Errorf("verdict %+v", v)
+// A measurement ended soon in its first request tells of nobody; one ended
+// after a long silence does.
+func TestInterruptedFirstRequest(t *testing.T) {
+	end := func(after time.Duration) Verdict {
+		return Judge(&Report{Interrupted: true, Target: Target{Host: "www.example.com"}, HTTP: &httpcheck.Result{
+			Failure: &httpcheck.Failure{Phase: "wait", Kind: "canceled", Text: "interrupted", InPhase: millis.Of(after)}}})
+	}
+	if v := end(2 * time.Second); v.Layer != Inconclusive || !v.Failed || !strings.Contains(v.Summary, "the wait phase of the first request had taken 2000 ms") {
+		t.Errorf("soon: %+v", v)
+	}
+	v := end(10 * time.Second)
+	if v.Layer != Server || v.Component == nil || *v.Component != "think-time" || v.Confidence > 0.7 || !strings.Contains(v.Summary, "had not ended after 10") {
+		t.Errorf("late: %+v", v)
 	}
 }
 
