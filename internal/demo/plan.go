@@ -69,7 +69,10 @@ var (
 	webAddr       = netip.MustParseAddr("203.0.113.80")
 )
 
-const webName = "www.shop.example"
+const (
+	siteZone = "shop.example"
+	webName  = "www." + siteZone
+)
 
 // newPlan draws a plan. The same scenario and seed give the same plan, and one
 // scenario's draws do not depend on another's.

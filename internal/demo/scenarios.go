@@ -3,6 +3,7 @@ package demo
 import (
 	"time"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/internal/simnet"
 	"github.com/whyslow/whyslow/reports"
 )
@@ -39,7 +40,7 @@ func healthy(p *plan) {
 func far(p *plan) {
 	rtt := p.between(120*msec, 220*msec)
 	p.stretch(rtt)
-	p.is(reports.None, "distance", "", "%v of round trip, spread over %d links, and a healthy server", rtt.Round(msec), len(p.there))
+	p.is(reports.None, "distance", "", "%v of round trip, spread over %d links, and a healthy server", millis.Of(rtt), len(p.there))
 }
 
 func slowLink(p *plan) {
@@ -51,7 +52,7 @@ func slowLink(p *plan) {
 	innocent := i - 2 // the router that the link before it leads to
 	p.routers[innocent].ControlDelay = delay + p.between(60*msec, 200*msec)
 	p.is(reports.Network, "latency", p.link(i), "%s adds %v to each round trip; router %d before it only answers slowly",
-		p.link(i), delay.Round(msec), innocent+1)
+		p.link(i), millis.Of(delay), innocent+1)
 }
 
 func lossyLink(p *plan) {
@@ -90,12 +91,12 @@ func deadResolver(p *plan) {
 
 func slowResolver(p *plan) {
 	p.dns.resolverDelay = p.between(350*msec, 1200*msec)
-	p.is(reports.DNS, "resolver-slow", resolverAddr.String(), "the resolver takes %v over every answer", p.dns.resolverDelay.Round(msec))
+	p.is(reports.DNS, "resolver-slow", resolverAddr.String(), "the resolver takes %v over every answer", millis.Of(p.dns.resolverDelay))
 }
 
 func slowAuthority(p *plan) {
 	p.dns.authorityDelay = p.between(500*msec, 1800*msec)
-	p.is(reports.DNS, "authority-slow", authorityAddr.String(), "the authoritative server takes %v over every answer", p.dns.authorityDelay.Round(msec))
+	p.is(reports.DNS, "authority-slow", siteZone, "the authoritative server of %s, %s, takes %v over every answer", siteZone, authorityAddr, millis.Of(p.dns.authorityDelay))
 }
 
 func aaaaDropped(p *plan) {
@@ -106,13 +107,13 @@ func aaaaDropped(p *plan) {
 func hostnameLookups(p *plan) {
 	p.web.lookup = lookupBefore
 	p.dns.reverseDelay = p.between(500*msec, 1800*msec)
-	p.is(reports.Server, "hostname-lookups", webAddr.String(), "the server looks up the visitor's name before it answers; the PTR takes %v", p.dns.reverseDelay.Round(msec))
+	p.is(reports.Server, "hostname-lookups", webAddr.String(), "the server looks up the visitor's name before it answers; the PTR takes %v", millis.Of(p.dns.reverseDelay))
 }
 
 func lookupsInLog(p *plan) {
 	p.web.lookup = lookupWhileLogging
 	p.dns.reverseDelay = p.between(500*msec, 1800*msec)
-	p.is(reports.Server, "hostname-lookups", webAddr.String(), "the server looks up the visitor's name while it logs; the PTR takes %v", p.dns.reverseDelay.Round(msec))
+	p.is(reports.Server, "hostname-lookups", webAddr.String(), "the server looks up the visitor's name while it logs; the PTR takes %v", millis.Of(p.dns.reverseDelay))
 }
 
 func farThinkTime(p *plan) {
@@ -120,25 +121,25 @@ func farThinkTime(p *plan) {
 	p.stretch(rtt)
 	p.web.think = p.between(900*msec, 1500*msec)
 	p.is(reports.Server, "think-time", webAddr.String(), "the server thinks for %v; the %v of round trip are innocent",
-		p.web.think.Round(msec), rtt.Round(msec))
+		millis.Of(p.web.think), millis.Of(rtt))
 }
 
 func slowBody(p *plan) {
 	p.web.bytes = 20000 + p.rng.IntN(20000)
 	p.web.drip = 5 + p.rng.IntN(6)
 	p.web.dripPause = p.between(90*msec, 200*msec)
-	p.is(reports.Server, "body", webAddr.String(), "the server sends the body in %d pieces, %v apart", p.web.drip, p.web.dripPause.Round(msec))
+	p.is(reports.Server, "body", webAddr.String(), "the server sends the body in %d pieces, %v apart", p.web.drip, millis.Of(p.web.dripPause))
 }
 
 func slowTLS(p *plan) {
 	p.web.tls = true
 	p.web.handshake = p.between(300*msec, 1200*msec)
-	p.is(reports.Server, "tls", webAddr.String(), "each TLS handshake takes the server %v", p.web.handshake.Round(msec))
+	p.is(reports.Server, "tls", webAddr.String(), "each TLS handshake takes the server %v", millis.Of(p.web.handshake))
 }
 
 func lateAccept(p *plan) {
 	p.web.accept = p.between(400*msec, 1000*msec)
-	p.is(reports.Server, "accept", webAddr.String(), "the server accepts each connection %v late", p.web.accept.Round(msec))
+	p.is(reports.Server, "accept", webAddr.String(), "the server accepts each connection %v late", millis.Of(p.web.accept))
 }
 
 func redirectChain(p *plan) {

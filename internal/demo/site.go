@@ -105,7 +105,7 @@ func (p *plan) routes() map[string]servers.Route {
 // zones are the authority's: the site's own, and the reverse zones of the
 // visitor, the web server and the routers.
 func (p *plan) zones(g ground) []servers.Zone {
-	forward := servers.Zone{Origin: "shop.example", Records: []string{
+	forward := servers.Zone{Origin: siteZone, Records: []string{
 		fmt.Sprintf("www 300 IN A %s", g.webAddr.Addr())}}
 	if g.webAddr.Addr().Is6() {
 		forward.Records = []string{fmt.Sprintf("www 300 IN AAAA %s", g.webAddr.Addr())}
@@ -179,7 +179,7 @@ func merge(zones []servers.Zone) []servers.Zone {
 func (p *plan) authorityFaults() []servers.DNSFault {
 	var faults []servers.DNSFault
 	if p.dns.authorityDelay > 0 {
-		faults = append(faults, servers.DNSFault{Suffix: "shop.example", Delay: p.dns.authorityDelay})
+		faults = append(faults, servers.DNSFault{Suffix: siteZone, Delay: p.dns.authorityDelay})
 	}
 	if p.dns.reverseDelay > 0 {
 		faults = append(faults, servers.DNSFault{Suffix: "arpa", Types: []uint16{dns.TypePTR}, Delay: p.dns.reverseDelay})

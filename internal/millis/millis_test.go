@@ -1,0 +1,75 @@
+package millis
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestJSON(t *testing.T) {
+	tests := []struct {
+		name string
+		v    Value
+		want string
+	}{
+		{"unmeasured", Value{}, "null"},
+		{"measured zero", Of(0), "0"},
+		{"whole", Of(5 * time.Second), "5000"},
+		{"microseconds", Of(1234567 * time.Nanosecond), "1.235"},
+		{"negative", Of(-1500 * time.Microsecond), "-1.5"},
+		{"long", Of(40 * 24 * time.Hour), "3456000000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := json.Marshal(tt.v)
+			if err != nil || string(got) != tt.want {
+				t.Fatalf("Marshal = %s, %v; want %s", got, err, tt.want)
+			}
+			var back Value
+			if err := json.Unmarshal(got, &back); err != nil {
+				t.Fatal(err)
+			}
+			if back.Known() != tt.v.Known() || (back.Duration()-tt.v.Duration()).Abs() > time.Microsecond/2 {
+				t.Errorf("round trip gives %v, want %v", back, tt.v)
+			}
+		})
+	}
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	for _, in := range []string{`"12"`, `1e300`, `-1e300`, `{}`, `[1]`, `true`, ``} {
+		var v Value
+		if err := json.Unmarshal([]byte(in), &v); err == nil {
+			t.Errorf("%q is accepted as %v", in, v)
+		}
+	}
+}
+
+func TestString(t *testing.T) {
+	tests := map[string]Value{
+		"–": {}, "0.00 ms": Of(0), "1.23 ms": Of(1234 * time.Microsecond), "12.3 ms": Of(12345 * time.Microsecond),
+		"123 ms": Of(123456 * time.Microsecond), "12.3 s": Of(12345 * time.Millisecond),
+	}
+	for want, v := range tests {
+		if got := v.String(); got != want {
+			t.Errorf("String = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestUnmeasuredIsNoNumber(t *testing.T) {
+	if f := (Value{}).Float(); !math.IsNaN(f) {
+		t.Errorf("Float = %v, want NaN", f)
+	}
+	if _, ok := (Value{}).Get(); ok {
+		t.Error("the zero Value is measured")
+	}
+	b, err := json.Marshal(struct {
+		V Value `json:"v,omitzero"`
+	}{})
+	if err != nil || strings.Contains(string(b), "v") {
+		t.Errorf("omitzero keeps an unmeasured value: %s, %v", b, err)
+	}
+}
