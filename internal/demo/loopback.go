@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/whyslow/whyslow/internal/diagnose"
 	"github.com/whyslow/whyslow/internal/netlab/servers"
@@ -38,6 +39,7 @@ func deadLoopback() netip.Addr {
 
 func newLoopbackStage(_ context.Context, p *plan) (st stage, err error) {
 	s := &loopbackStage{plan: p}
+	p.truth = onLoopback(p.truth)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -57,7 +59,6 @@ func newLoopbackStage(_ context.Context, p *plan) (st stage, err error) {
 			return nil, err
 		}
 		conf = fmt.Sprintf("nameserver %s\n", deadLoopback())
-		p.truth.Where = deadLoopback().String()
 	}
 	conf += fmt.Sprintf("nameserver %s\n", loopback)
 	s.config = filepath.Join(s.dir, "resolv.conf")
@@ -71,6 +72,14 @@ func newLoopbackStage(_ context.Context, p *plan) (st stage, err error) {
 		authorityAddr: netip.AddrPortFrom(loopback, ports[1]),
 		visitor:       loopback,
 	})
+}
+
+// onLoopback says a truth in the addresses of this stage.
+func onLoopback(t Truth) Truth {
+	to := strings.NewReplacer(deadAddr.String(), deadLoopback().String(), resolverAddr.String(), loopback.String(),
+		authorityAddr.String(), loopback.String(), webAddr.String(), loopback.String())
+	t.Where, t.Story = to.Replace(t.Where), to.Replace(t.Story)
+	return t
 }
 
 // mute holds a UDP port that never answers.

@@ -10,8 +10,8 @@ import (
 	"github.com/whyslow/whyslow/reports"
 )
 
-// light are the controls that send and receive next to nothing, so that the
-// path may be sampled beside them.
+// light are the controls that send and receive next to nothing. They run
+// before the path is sampled.
 var light = []string{"static", "not-found", "options"}
 
 // lightControls asks for small things: is everything slow, or this page? The
@@ -64,12 +64,21 @@ func (r *run) heavyControls(ctx context.Context, p *path) {
 		}
 	}
 	r.fold()
-	if pause := idlePause(r.judge()); pause > 0 {
-		r.say("http", "asking again over a connection that was left idle")
-		c, err := r.http.Idle(ctx, pause)
-		r.keepControl(c, err)
-		r.fold()
+}
+
+// idleControl asks over a connection that was left idle, if that can tell a
+// late accept from what it looks like. It runs before the path is sampled: a
+// listener that accepts late would have the sampling's own connects to get
+// through first.
+func (r *run) idleControl(ctx context.Context) {
+	pause := idlePause(r.judge())
+	if pause == 0 || ctx.Err() != nil {
+		return
 	}
+	r.say("http", "asking again over a connection that was left idle")
+	c, err := r.http.Idle(ctx, pause)
+	r.keepControl(c, err)
+	r.fold()
 }
 
 // canary watches a second connection, and the path, while the page is fetched.
@@ -160,8 +169,9 @@ func (r *run) measureHTTP(ctx context.Context, found addresses) {
 	p := &path{run: r, fallback: found.addrs[0], quiet: make(chan struct{})}
 	beside.Go(func() { p.measure(ctx) })
 	r.samples(ctx)
-	close(p.quiet)
 	r.lightControls(ctx)
+	r.idleControl(ctx)
+	close(p.quiet)
 	beside.Wait()
 	r.heavyControls(ctx, p)
 	r.again(ctx)
