@@ -102,7 +102,11 @@ func (d *decision) pin(out *Verdict) {
 // that agree on a delay of seconds are enough; what the controls saw besides is
 // already in the cause's probability.
 func (d *decision) tooFew(top suspect) bool {
-	switch n := len(d.view.visits); {
+	n := len(d.view.visits)
+	if top.component == "mtu-blackhole" {
+		n += len(d.view.stalled) // a load that stalls is an observation too
+	}
+	switch {
 	case top.layer == DNS || n == 0 || n >= 3:
 		return false
 	case n == 2:
@@ -186,6 +190,10 @@ func (d *decision) doubtHealth(out *Verdict) {
 	}
 	if len(v.stalled) > 0 {
 		out.Confidence = min(out.Confidence, 0.5)
+	}
+	if v.pathLoses() {
+		out.Confidence = min(out.Confidence, 0.7) // little loss costs a visit now and then
+		out.Next = append(out.Next, "repeat with --budget deep: a path that loses packets makes some loads slow and spares others")
 	}
 	if seg, ok := v.longestSegment(); ok && out.Component != nil && *out.Component == "distance" &&
 		seg.Delay > plainLink*3/4 && seg.Delay > v.rtt/2 {

@@ -40,7 +40,7 @@ func (v *view) dnsCauses() []cause {
 	var causes []cause
 	for _, f := range d.Findings {
 		cost, ok := f.Cost.Get()
-		if !ok || cost < minDNSCost {
+		if !ok || cost < minDNSCost || v.farAuthority(f, cost) {
 			continue
 		}
 		p, known := dnsConfidence[f.Component]
@@ -56,6 +56,12 @@ func (v *view) dnsCauses() []cause {
 		})
 	}
 	return capDNS(causes, d.Stub.Elapsed.Duration())
+}
+
+// farAuthority reports an authority that is no slower than the way to the
+// page's own server is long: far, as that one is, and not slow.
+func (v *view) farAuthority(f dnscheck.Finding, cost time.Duration) bool {
+	return f.Component == "authority-slow" && v.rttKnown && cost <= v.rtt*5/4+minDNSCost
 }
 
 // capDNS makes sure that findings do not claim more than the lookup took: the

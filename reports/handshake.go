@@ -15,7 +15,7 @@ func (v *view) slowTLS() (cause, bool) {
 	if trips == 0 {
 		return cause{}, false
 	}
-	need := time.Duration(trips)*v.rtt + 15*time.Millisecond
+	need := time.Duration(trips)*v.usualRTT() + 15*time.Millisecond
 	extra := v.phase(func(one visit) time.Duration { return one.tls }).structural() - need
 	if extra < 50*time.Millisecond {
 		return cause{}, false

@@ -135,10 +135,10 @@ func (v *view) typicalVisit() time.Duration {
 	sum := v.resolution()
 	totals := v.phase(func(one visit) time.Duration { return one.total })
 	switch {
-	case len(v.visits) == 0 || len(v.stalled) > len(v.visits):
+	case v.stalls() || len(v.visits) == 0 || len(v.stalled) > len(v.visits):
 		sum += v.plainTime()
 	case v.pathLoses() || v.segmentsLost():
-		sum += totals.mean()
+		sum += totals.mean() + max(v.expectedLoss()-v.chance(), 0)
 	default:
 		sum += totals.typical()
 	}
@@ -146,6 +146,12 @@ func (v *view) typicalVisit() time.Duration {
 		sum += p.second
 	}
 	return sum
+}
+
+// stalls reports a black hole: some loads stall until they are given up.
+func (v *view) stalls() bool {
+	_, ok := v.stallCause()
+	return ok
 }
 
 // healthyFixed is the part of a visit that no suspect and no round trip

@@ -36,7 +36,7 @@ func (v *view) segmentsLost() bool {
 // are lost: what each phase takes on average beyond its least.
 func (v *view) lossCause() (cause, bool) {
 	path, tcp := v.pathLoses(), v.segmentsLost()
-	if !path && !tcp {
+	if !path && (!tcp || v.spurious()) {
 		return cause{}, false
 	}
 	c := cause{layer: Network, component: "loss", where: v.lossPlace(), extra: v.chance(), p: 0.55,
@@ -62,8 +62,39 @@ func (v *view) lossCause() (cause, bool) {
 		c.p = 0.5
 		c.next = append(c.next, "repeat with --budget deep: more probes show whether the path or only this port loses packets")
 	}
-	c.extra += v.lostLookups()
+	c.extra = max(c.extra, v.expectedLoss()) + v.lostLookups()
 	return c, c.extra > 0
+}
+
+// spurious reports that segments were sent again because they were late and
+// not because they were lost: no probe was, and packets wait in queues.
+func (v *view) spurious() bool {
+	d := v.destinationSample()
+	if d == nil || d.Sent < 50 || d.Received < d.Sent {
+		return false
+	}
+	_, queues := v.queueing()
+	return queues
+}
+
+// The waits of TCP for what was lost: the first for a SYN (RFC 6298), and the
+// least of Linux for a segment that has nothing behind it.
+const (
+	synTimeout  = time.Second
+	tailTimeout = 200 * time.Millisecond
+)
+
+// expectedLoss is what the path's loss costs a visit on average in packets
+// that travel alone: connects, handshakes and requests. A handful of visits may
+// be spared by luck, or none. It is 0 where the loss may be chance.
+func (v *view) expectedLoss() time.Duration {
+	d := v.destinationSample()
+	if d == nil || len(v.visits) == 0 || d.Sent-d.Received < 4 || !v.pathLoses() {
+		return 0
+	}
+	one := v.visits[0]
+	alone := time.Duration(one.conns)*synTimeout + time.Duration(one.tlsTrips+one.waits)*(tailTimeout+v.rtt)
+	return time.Duration(d.Loss * float64(alone))
 }
 
 // chance is what visits take on average beyond the least of each phase.

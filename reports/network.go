@@ -116,9 +116,10 @@ func hopMin(h trace.Hop) (time.Duration, bool) {
 	return least, ok
 }
 
-// queueing is delay that comes and goes on the path to the destination itself:
-// its usual round trip is far above its least. The TCP connects must agree,
-// since they take the way the page takes.
+// queueing is delay that comes and goes on the path: the usual round trip is
+// far above its least, for TCP connects to the server's port as for echoes. A
+// run of echoes close to each other may see nothing but a full queue, so its
+// own least is not the only yardstick: that of TCP is the other.
 func (v *view) queueing() (cause, bool) {
 	d := v.destinationSample()
 	if d == nil || !v.rttKnown {
@@ -129,42 +130,78 @@ func (v *view) queueing() (cause, bool) {
 	if !ok1 || !ok2 || d.Received < 10 {
 		return cause{}, false
 	}
-	extra := median - least
-	if extra < max(25*time.Millisecond, v.rtt*3/10) {
+	threshold := max(25*time.Millisecond, v.rtt*3/10)
+	echo, tcp := median-least, v.usualConnect()-v.rtt
+	both := tcp >= threshold && median-v.rtt >= threshold // the page's own way shows it
+	if echo < threshold && !both {
 		return cause{}, false
 	}
-	connects := v.phase(func(one visit) time.Duration { return one.connect / time.Duration(max(one.conns, 1)) })
-	agree := len(connects) > 0 && connects.typical()-v.rtt >= extra/3
-	c := cause{layer: Network, component: "queueing", where: v.queuePlace(extra), perRTT: extra, p: 0.6,
+	extra := echo
+	if both {
+		extra = tcp
+	}
+	c := cause{layer: Network, component: "queueing", where: v.queuePlace(), perRTT: extra, p: 0.6,
 		phrase: fmt.Sprintf("packets wait in a queue on the path, %s of each round trip", ms(extra)),
 		evidence: []Evidence{fact("R6", "the destination's usual round trip is far above its least",
-			fmt.Sprintf("median %s, least %s", ms(median), ms(least)), "≤ "+ms(max(25*time.Millisecond, v.rtt*3/10)))}}
-	e := fact("tcp-agrees", "TCP connects to the server's port show the same", ms(connects.typical()-v.rtt)+" above the least", "≥ "+ms(extra/3))
-	e.Supports = agree
-	if agree {
+			fmt.Sprintf("median %s, least %s", ms(median), ms(min(least, v.rtt))), "≤ "+ms(threshold)+" more")}}
+	e := fact("tcp-agrees", "TCP connects to the server's port show the same", ms(tcp)+" above the least", "≥ "+ms(echo/3))
+	e.Supports = both || tcp >= echo/3
+	if e.Supports {
 		c.p = 0.85
+		c.extra = v.queueingChance(extra)
 	}
 	c.evidence = append(c.evidence, e)
 	return c, true
 }
 
-// queuePlace is the first hop from which on the wait is seen.
-func (v *view) queuePlace(extra time.Duration) string {
-	from := 0
-	for i := len(v.r.Trace.Hops) - 1; i >= 0; i-- {
-		h := v.r.Trace.Hops[i]
-		if h.Direct == nil || h.Direct.Received < 5 {
-			continue
+// usualConnect is the median time to connect over the visits whose SYN was not
+// lost; the least round trip if there is none.
+func (v *view) usualConnect() time.Duration {
+	var all series
+	for _, one := range v.visits {
+		if one.synLost == 0 && one.conns > 0 {
+			all = append(all, one.connect/time.Duration(one.conns))
 		}
-		if h.Direct.Median.Duration()-h.Direct.Min.Duration() < extra/2 {
-			break
-		}
-		from = h.TTL
 	}
-	if from == 0 {
+	if len(all) == 0 {
+		return v.rtt
+	}
+	return all.typical()
+}
+
+// queueingChance is what a visit waits in queues beyond a wait for each of its
+// round trips: the packets of one flight wait for themselves.
+func (v *view) queueingChance(each time.Duration) time.Duration {
+	receive := v.phase(func(one visit) time.Duration { return one.receive })
+	more := receive.mean() - receive.structural() - time.Duration(receiveRounds(v.visits[0].bytes))*each
+	return max(more, 0)
+}
+
+// usualRTT is the round trip that a visit must reckon with: the least, and the
+// usual wait in queues.
+func (v *view) usualRTT() time.Duration {
+	if c, ok := v.queueing(); ok && c.p >= 0.8 {
+		return v.rtt + c.perRTT
+	}
+	return v.rtt
+}
+
+// queuePlace is the segment where the wait begins that every hop behind it
+// shows, if most of the wait begins at one.
+func (v *view) queuePlace() string {
+	var most trace.Segment
+	var wait, sum time.Duration
+	for _, s := range trace.Segments(v.r.Trace) {
+		more := max(s.Typical-s.Delay, 0)
+		sum += more
+		if more > wait {
+			most, wait = s, more
+		}
+	}
+	if wait < 10*time.Millisecond || wait < sum*6/10 {
 		return "on the path"
 	}
-	return fmt.Sprintf("link %d-%d", from-1, from)
+	return segmentPlace(most)
 }
 
 // badFamily is an address family (or one address) that does not work: clients

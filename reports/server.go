@@ -116,10 +116,13 @@ func (v *view) where() string {
 }
 
 func (v *view) thinkTime(p serverPattern) (cause, bool) {
+	if hops := v.slowRedirect(); hops > p.every && hops >= minServerCost {
+		return v.redirectThinks(hops, p.every), true
+	}
 	if p.every < minServerCost {
 		return cause{}, false
 	}
-	c := cause{layer: Server, component: "think-time", where: v.where(), extra: p.every, p: 0.93,
+	c := cause{layer: Server, component: "think-time", where: v.where(), extra: p.every + v.slowRedirect(), p: 0.93,
 		phrase: fmt.Sprintf("the server thinks for %s before it answers", ms(p.every))}
 	c.evidence = append(c.evidence, fact("think-time",
 		"every request waits for the server, on new and on used connections alike",
@@ -138,6 +141,27 @@ func (v *view) thinkTime(p serverPattern) (cause, bool) {
 	}
 	c.evidence = append(c.evidence, v.serverTiming(p.every)...)
 	return c, true
+}
+
+// healthyHop is what a server needs at most to send a visitor elsewhere.
+const healthyHop = 20 * time.Millisecond
+
+// slowRedirect is the time the server thinks before it redirects, beyond what
+// a healthy one needs.
+func (v *view) slowRedirect() time.Duration {
+	if len(v.visits) == 0 {
+		return 0
+	}
+	return max(v.redirectThink-time.Duration(v.visits[0].redirects)*healthyHop, 0)
+}
+
+// redirectThinks is think time before a redirect rather than the page.
+func (v *view) redirectThinks(hops, page time.Duration) cause {
+	return cause{layer: Server, component: "think-time", where: v.where(), extra: hops + page, p: 0.92,
+		phrase: fmt.Sprintf("the server thinks for %s before it redirects to the page", ms(hops)),
+		evidence: []Evidence{fact("redirect-think",
+			"the redirect waits for the server on new and on used connections alike, the page behind it does not",
+			fmt.Sprintf("%s, and %s for the page", ms(v.redirectThink), ms(page)), "≥ "+ms(minServerCost))}}
 }
 
 // serverTiming holds the server's own account of its time against ours.

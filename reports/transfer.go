@@ -27,15 +27,15 @@ func receiveRounds(bytes int64) int {
 func (v *view) slowBody() (cause, bool) {
 	receive := v.phase(func(one visit) time.Duration { return one.receive })
 	rounds := receiveRounds(v.visits[0].bytes)
-	healthy := time.Duration(rounds)*v.rtt + 10*time.Millisecond
+	healthy := time.Duration(rounds)*v.usualRTT() + 10*time.Millisecond
 	extra := receive.structural() - healthy
 	if v.pathLoses() {
 		// A lossy path lengthens transfers at random; its own suspect is
 		// charged for that. Only what the server's pauses show remains.
 		extra = min(extra, v.pauses())
 	}
-	if extra < minServerCost || v.r.HTTP == nil {
-		return cause{}, false
+	if extra < minServerCost || v.r.HTTP == nil || v.r.HTTP.Body.Class == "clean" {
+		return cause{}, false // "clean": round trips explain how the bytes arrived
 	}
 	c := cause{layer: Server, component: "body", where: v.where(), extra: extra, p: 0.6}
 	v.classifyBody(&c, receive.typical(), healthy)

@@ -25,6 +25,9 @@ type view struct {
 	control      time.Duration
 	controlKnown bool
 	controlName  string
+	// redirectThink is the server's own time for the redirects of a visit, as
+	// far as it does not depend on their being first on a connection.
+	redirectThink time.Duration
 }
 
 // visit is one cold load: the page and its redirects over fresh connections.
@@ -51,6 +54,7 @@ func newView(r *Report) *view {
 	if r.HTTP == nil {
 		return v
 	}
+	v.redirectThink = redirectThink(r.HTTP.Samples)
 	for i := range r.HTTP.Samples {
 		v.addSample(&r.HTTP.Samples[i])
 	}
@@ -75,6 +79,9 @@ func (v *view) addSample(s *httpcheck.Sample) {
 	}
 	if s.Failure == nil {
 		if d, ok := serverTime(s); ok {
+			if len(s.Exchanges) > 1 {
+				d = max(d-v.redirectThink, 0) // else it would look like work once a connection
+			}
 			v.server[v.place] = append(v.server[v.place], d)
 		}
 	}
@@ -95,6 +102,33 @@ func (v *view) seeRTT(e *httpcheck.Exchange) {
 	if e.TCPStart == nil || e.TCPStart.Retrans == 0 {
 		try(e.Phases.Connect)
 	}
+}
+
+// redirectThink is the least time the server spent on the redirects of one
+// sample. It is 0 unless a warm sample followed them too: on cold ones alone,
+// what a redirect costs can't be told from what a connection costs.
+func redirectThink(samples []httpcheck.Sample) time.Duration {
+	least, known, warm := time.Duration(0), false, false
+	for i := range samples {
+		s := samples[i]
+		n := len(s.Exchanges) - 1
+		if s.Failure != nil || n < 1 {
+			continue
+		}
+		s.Exchanges = s.Exchanges[:n]
+		d, ok := serverTime(&s)
+		if !ok {
+			continue
+		}
+		warm = warm || !s.Cold
+		if !known || d < least {
+			least, known = d, true
+		}
+	}
+	if !warm {
+		return 0
+	}
+	return least
 }
 
 // serverTime is the time the server spent on all exchanges of a sample.

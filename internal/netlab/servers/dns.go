@@ -239,12 +239,12 @@ func (s *DNS) reply(q *dns.Msg, a Action, transport string) *dns.Msg {
 			Ns:  "a.root-servers.invalid.",
 		}}
 		return m
-	case a == Truncate && transport == "udp":
-		m := new(dns.Msg).SetReply(q)
-		m.Truncated = true
-		return m
 	}
 	m := s.answer(s.ctx, q)
+	if a == Truncate && transport == "udp" {
+		// With the flags of the whole answer: without RA it would look lame.
+		m.Truncated, m.Answer, m.Ns, m.Extra = true, nil, nil, nil
+	}
 	if opt := q.IsEdns0(); opt != nil && m.IsEdns0() == nil {
 		m.SetEdns0(1232, opt.Do())
 	}
