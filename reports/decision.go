@@ -177,8 +177,8 @@ func (d *decision) healthy(out *Verdict) {
 // near a threshold.
 func (d *decision) doubtHealth(out *Verdict) {
 	v := d.view
-	if v.rttKnown && v.rtt > farAway*4/5 && v.rtt < farAway*6/5 {
-		out.Confidence = min(out.Confidence, 0.75) // which of the two healths
+	if v.rttKnown && v.rtt > farAway*9/10 && v.rtt < farAway*11/10 {
+		out.Confidence = min(out.Confidence, 0.8) // which of the two healths
 	}
 	if len(v.visits) < 3 {
 		out.Confidence = min(out.Confidence, 0.6)
@@ -191,13 +191,20 @@ func (d *decision) doubtHealth(out *Verdict) {
 	if len(v.stalled) > 0 {
 		out.Confidence = min(out.Confidence, 0.5)
 	}
+	if odd, all, _ := v.oddRequests(); odd > 0 {
+		out.Confidence = min(out.Confidence, 0.75)
+		out.Evidence = append(out.Evidence, against("odd-requests", "the server is slow for some requests only",
+			fmt.Sprintf("%d of %d", odd, all), "at least two"))
+		out.Next = append(out.Next, "repeat with --budget deep: whether the server is slow now and then")
+	}
 	if v.pathLoses() {
 		out.Confidence = min(out.Confidence, 0.7) // little loss costs a visit now and then
 		out.Next = append(out.Next, "repeat with --budget deep: a path that loses packets makes some loads slow and spares others")
 	}
 	if seg, ok := v.longestSegment(); ok && out.Component != nil && *out.Component == "distance" &&
 		seg.Delay > plainLink*3/4 && seg.Delay > v.rtt/2 {
-		out.Confidence = min(out.Confidence, 0.6) // nearly a slow link
+		nearly := float64(seg.Delay-plainLink*3/4) / float64(plainLink/4)
+		out.Confidence = min(out.Confidence, 0.85-0.25*min(nearly, 1))
 		out.Evidence = append(out.Evidence, against("suffix-minimum", "one link holds much of the delay",
 			ms(seg.Delay)+" at "+segmentPlace(seg), "< "+ms(plainLink)))
 	}

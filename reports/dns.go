@@ -2,6 +2,8 @@ package reports
 
 import (
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
@@ -55,7 +57,47 @@ func (v *view) dnsCauses() []cause {
 				"≥ "+ms(minDNSCost))},
 		})
 	}
-	return capDNS(causes, d.Stub.Elapsed.Duration())
+	return v.chargeRedirectLookup(capDNS(causes, d.Stub.Elapsed.Duration()))
+}
+
+// redirectLookup is the longest lookup of another host that a redirect led to.
+// Only the first visit pays it, as only the first pays the page's own.
+func (v *view) redirectLookup() (host string, took time.Duration) {
+	for _, one := range v.visits {
+		for i, e := range one.sample.Exchanges {
+			if i == 0 {
+				continue // the page's own host
+			}
+			u, err := url.Parse(e.URL)
+			if d := e.Phases.Resolve.Duration(); err == nil && d > took && u.Hostname() != v.r.Target.Host {
+				host, took = u.Hostname(), d
+			}
+		}
+	}
+	return host, took
+}
+
+// chargeRedirectLookup charges a slow lookup of another host to the resolver,
+// if that is known to be at fault, else to that host's authority.
+func (v *view) chargeRedirectLookup(causes []cause) []cause {
+	host, took := v.redirectLookup()
+	if took < 100*time.Millisecond {
+		return causes
+	}
+	for i := range causes {
+		if strings.HasPrefix(causes[i].component, "resolver-") || causes[i].component == "aaaa-blocked" {
+			causes[i].extra += took
+			return causes
+		}
+	}
+	if took <= v.rtt*5/4+minDNSCost {
+		return causes // far, as the server is
+	}
+	return append(causes, cause{layer: DNS, component: "authority-slow", where: host, extra: took, p: 0.8,
+		phrase: fmt.Sprintf("the redirect leads to %s, and looking that up takes %s", host, ms(took)),
+		evidence: []Evidence{fact("redirect-lookup", "the resolver is quick for the first host and slow for the one that a redirect leads to",
+			ms(took)+" for "+host, "≥ 100 ms")},
+		next: []string{"whyslow dns " + host}})
 }
 
 // farAuthority reports an authority that is no slower than the way to the
@@ -75,12 +117,13 @@ func capDNS(causes []cause, elapsed time.Duration) []cause {
 	return causes
 }
 
-// resolution is the time one lookup took, 0 if there was none.
+// resolution is the time the lookups of a visit took, 0 if there were none.
 func (v *view) resolution() time.Duration {
 	if v.r.DNS == nil || v.r.DNS.Stub == nil {
 		return 0
 	}
-	return v.r.DNS.Stub.Elapsed.Duration()
+	_, more := v.redirectLookup()
+	return v.r.DNS.Stub.Elapsed.Duration() + more
 }
 
 // slowReverse returns the costliest reverse lookup of the client's own address

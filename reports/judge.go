@@ -141,6 +141,9 @@ func (v *view) typicalVisit() time.Duration {
 		sum += totals.mean() + max(v.expectedLoss()-v.chance(), 0)
 	default:
 		sum += totals.typical()
+		if c, ok := v.intermittent(); ok {
+			sum = max(sum, v.resolution()+totals.structural()+c.extra) // as for loss
+		}
 	}
 	if p := v.pattern(); p.second >= onceCost {
 		sum += p.second

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/stats"
@@ -18,7 +19,27 @@ func (v *view) pathLoses() bool {
 	if d == nil || d.Received == 0 || d.Sent < 20 {
 		return false
 	}
-	return d.Sent-d.Received >= 2 && d.Loss >= minLoss
+	return d.Sent-d.Received >= 2 && d.Loss >= minLoss && v.lossUnnoticed(d) >= 0.05
+}
+
+// lossUnnoticed is the probability that the page's own connections notice
+// nothing of a loss as echoes show it: 1 if they did notice, or can't tell. A
+// host or a firewall before it may limit echoes and carry all else. Only
+// packets that travel alone towards the server count, since those are missed
+// whichever direction loses.
+func (v *view) lossUnnoticed(d *trace.Sampled) float64 {
+	if v.segmentsLost() {
+		return 1
+	}
+	alone := 0
+	for _, one := range append(append([]visit(nil), v.visits...), v.stalled...) {
+		if one.synLost > 0 || !one.tcpInfo {
+			return 1
+		}
+		alone += one.conns + one.tlsTrips + one.waits
+	}
+	lo, _ := stats.Wilson(d.Sent-d.Received, d.Sent, 1.96)
+	return math.Pow(1-lo, float64(alone))
 }
 
 // segmentsLost reports whether the page's own connections lost segments after
@@ -55,8 +76,13 @@ func (v *view) lossCause() (cause, bool) {
 	e := fact("tcp-loss", "the page's own connections sent or received segments again", v.lossCount(), "none")
 	e.Supports = tcp
 	c.evidence = append(c.evidence, e)
-	if path && tcp {
+	switch {
+	case path && tcp:
 		c.p = min(c.p+0.04, 0.95)
+	case path:
+		// One host in ten or so limits echoes to itself.
+		unnoticed := v.lossUnnoticed(v.destinationSample())
+		c.p *= unnoticed / (unnoticed + 0.1)
 	}
 	if !path && v.destinationSample() != nil {
 		c.p = 0.5

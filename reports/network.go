@@ -53,11 +53,9 @@ func (v *view) slowLink() (cause, bool) {
 	if delay < plainLink || delay < v.rtt/2 {
 		return cause{}, false
 	}
-	p := 0.62
-	if delay >= fabledLink {
-		p = 0.92
-	} else {
-		p += 0.25 * float64(delay-plainLink) / float64(fabledLink-plainLink)
+	p := 0.92
+	if delay < fabledLink {
+		p = 0.75 + 0.17*float64(delay-plainLink)/float64(fabledLink-plainLink)
 	}
 	place := segmentPlace(seg)
 	c := cause{layer: Network, component: "latency", where: place, perRTT: delay, p: p,

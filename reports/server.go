@@ -100,6 +100,7 @@ func (v *view) serverCauses() []cause {
 	add(v.thinkTime(p))
 	add(v.oncePerConnection(p))
 	add(v.whileLogging(p))
+	add(v.intermittent())
 	add(v.slowTLS())
 	add(v.slowBody())
 	add(v.redirectChain())
@@ -140,7 +141,49 @@ func (v *view) thinkTime(p serverPattern) (cause, bool) {
 			ms(v.control), "< "+ms(p.every/2)))
 	}
 	c.evidence = append(c.evidence, v.serverTiming(p.every)...)
+	v.weighClosing(&c, p.every)
 	return c, true
+}
+
+// weighClosing lowers the confidence in think time where each request has a
+// connection of its own: then what a server does for every request can't be
+// told from what it does once a connection, unless something small on a fresh
+// one is answered at once.
+func (v *view) weighClosing(c *cause, every time.Duration) {
+	if len(v.server[2])+len(v.server[3]) > 0 {
+		return
+	}
+	if fresh, ok := v.freshControl("static", "not-found"); ok && fresh < every/3 {
+		return
+	}
+	c.evidence = append(c.evidence, against("one-request-per-connection",
+		"the server closes every connection after one request: work for each request and work for each connection look alike",
+		"no second request", "≥ 1"))
+	c.next = append(c.next, "let the server keep connections alive (Connection: keep-alive), and measure again: work done once a connection is then seen apart")
+	c.p = min(c.p, 0.6)
+	if d, ok := v.idleServer(); ok && d < every/2 {
+		c.component, c.p = "accept", 0.87
+		c.phrase = fmt.Sprintf("the server accepts each connection %s late", ms(every))
+		c.evidence = append(c.evidence, fact("control-idle",
+			"a connection left idle first is answered at once: the delay is in accepting it", ms(d), "< "+ms(every/2)))
+		return
+	}
+	if rev, ok := v.slowReverse(); ok && rev.Elapsed.Duration() > every*2/3 && rev.Elapsed.Duration() < every*3/2 {
+		c.component, c.p = "hostname-lookups", 0.75
+		c.phrase = lookupPhrase(*c, "before it answers", every)
+		c.evidence = append(c.evidence, fact("client-ptr", "the PTR record of this host's address is as slow as our resolver sees it",
+			fmt.Sprintf("%s for %s", rev.Elapsed, rev.Addr), "≈ "+ms(every)))
+	}
+}
+
+// idleServer is the server's time for the first request of a connection that
+// was left idle before.
+func (v *view) idleServer() (time.Duration, bool) {
+	idle := v.findControl("idle")
+	if idle == nil || idle.Exchange.Failure != nil {
+		return 0, false
+	}
+	return idle.Exchange.Server.Get()
 }
 
 // healthyHop is what a server needs at most to send a visitor elsewhere.
@@ -245,7 +288,7 @@ func (v *view) weighLookup(c *cause, extra time.Duration) {
 // lookup has not begun; or by one on which something static was asked for
 // first, which a late accept delays as well.
 func (v *view) weighIdle(c *cause, extra time.Duration) {
-	if fresh, ok := v.freshControl(); ok && fresh < extra/3 {
+	if fresh, ok := v.freshControl("static", "not-found", "options"); ok && fresh < extra/3 {
 		c.p = max(c.p, 0.86)
 		c.evidence = append(c.evidence, fact("control-fresh",
 			"a fresh connection that asks for something small first is answered at once: connections are accepted in time",
@@ -273,9 +316,10 @@ func (v *view) weighIdle(c *cause, extra time.Duration) {
 }
 
 // freshControl is the server's time for the first request of a connection that
-// asked for something small.
-func (v *view) freshControl() (least time.Duration, ok bool) {
-	for _, name := range []string{"static", "not-found", "options"} {
+// asked for something small. What answers OPTIONS * is often not what answers
+// requests: it shows that the connection was accepted, and no more.
+func (v *view) freshControl(names ...string) (least time.Duration, ok bool) {
+	for _, name := range names {
 		c := v.findControl(name)
 		if c == nil {
 			continue

@@ -45,6 +45,7 @@ type visit struct {
 	retransmits  int
 	synLost      int
 	outOfOrder   bool
+	tcpInfo      bool // the kernel told of lost segments
 	sample       *httpcheck.Sample
 }
 
@@ -190,6 +191,7 @@ func (v *visit) addTCP(e *httpcheck.Exchange) {
 		v.synLost += e.TCPStart.Retrans
 	}
 	if e.TCP != nil {
+		v.tcpInfo = true
 		v.retransmits += e.TCP.Retrans
 		v.outOfOrder = v.outOfOrder || e.TCP.OutOfOrder > 0
 	}

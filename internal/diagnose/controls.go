@@ -119,7 +119,7 @@ func idlePause(v reports.Verdict) time.Duration {
 	saw := func(rule string) bool {
 		return slices.ContainsFunc(v.Evidence, func(e reports.Evidence) bool { return e.Rule == rule })
 	}
-	if !saw("tls-time") && (!saw("once-per-connection") || saw("control-fresh")) {
+	if !saw("tls-time") && !saw("one-request-per-connection") && (!saw("once-per-connection") || saw("control-fresh")) {
 		return 0
 	}
 	var most float64
@@ -158,6 +158,9 @@ func undecided(v reports.Verdict) bool {
 	}
 	if v.Layer == reports.Inconclusive {
 		return true
+	}
+	if slices.ContainsFunc(v.Evidence, func(e reports.Evidence) bool { return e.Rule == "odd-requests" }) {
+		return v.Confidence < 0.8
 	}
 	return v.Layer == reports.Network && v.Component != nil && *v.Component == "loss" || v.Slow && v.Confidence < 0.8
 }

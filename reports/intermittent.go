@@ -1,0 +1,62 @@
+package reports
+
+import (
+	"fmt"
+	"time"
+)
+
+// A request is called odd when the server took three times as long for it as
+// for its like, and burst more. Scripts that vary do not vary so much.
+const (
+	oddFactor = 3
+	oddBurst  = 200 * time.Millisecond
+)
+
+// oddRequests counts the requests that the server took far longer for than for
+// others at the same place on their connection, and what they cost a request
+// on average. The very first request of all is left out: it may have filled a
+// cache.
+func (v *view) oddRequests() (odd, all int, mean time.Duration) {
+	var sum time.Duration
+	for place := 1; place <= 3; place++ {
+		group := series(v.server[place])
+		if place == 1 && len(group) > 0 {
+			group = group[1:]
+		}
+		for n, s := range v.server {
+			if place == 3 && n > 3 {
+				group = append(group[:len(group):len(group)], s...)
+			}
+		}
+		least := group.structural()
+		for _, d := range group {
+			all++
+			if d > oddFactor*least+oddBurst {
+				odd++
+				sum += d - least
+			}
+		}
+	}
+	if all > 0 {
+		mean = sum / time.Duration(all)
+	}
+	return odd, all, mean
+}
+
+// intermittent is a server that is quick for most requests and very slow for
+// some. On a path that loses packets that proves nothing.
+func (v *view) intermittent() (cause, bool) {
+	odd, all, mean := v.oddRequests()
+	if odd < 2 || mean < minServerCost || v.pathLoses() || v.segmentsLost() {
+		return cause{}, false
+	}
+	c := cause{layer: Server, component: "intermittent", where: v.where(), extra: mean, p: 0.72,
+		phrase: fmt.Sprintf("the server is slow for %d of %d requests and quick for the others", odd, all),
+		evidence: []Evidence{fact("odd-requests", "some requests wait for the server, others like them do not, and no packet was lost",
+			fmt.Sprintf("%d of %d, %s on average over all", odd, all, ms(mean)), "at least two, three times as slow")},
+		next: []string{"on the server: log the time of each request ($request_time, %D) and compare what the slow ones have in common; count its workers and backends"}}
+	if d := v.destinationSample(); odd >= 3 && d != nil && d.Sent >= 50 && d.Received == d.Sent {
+		c.p = 0.82
+	}
+	return c, true
+}
