@@ -1,0 +1,154 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// Worlds that once got a wrong verdict, each named for its symptom.
+func TestJudgeSymptoms(t *testing.T) {
+	tests := []struct {
+		name      string
+		report    func() *Report
+		layer     Layer
+		component string
+		sure      bool // at least 0.8
+	}{
+		{"jitter that echoes see only the top of", jittery, Network, "queueing", true},
+		{"a redirect that thinks, the page does not", func() *Report { return redirected(400*msec, true) }, Server, "think-time", true},
+		{"a redirect first on each connection, reverse lookups", func() *Report { return redirected(400*msec, false) }, Server, "hostname-lookups", false},
+		{"a redirect to a host that is slow to look up", func() *Report {
+			r := redirected(0, true)
+			e := &r.HTTP.Samples[0].Exchanges[1]
+			e.URL, e.Phases.Resolve = "https://img.example.net/", millis.Of(1800*msec)
+			return r
+		}, DNS, "authority-slow", true},
+		{"an authority as far as the server", func() *Report {
+			return world{rtt: 180 * msec, dns: 187 * msec, find: finding("authority-slow", 183*msec)}.report()
+		}, None, "distance", true},
+		{"a slow authority of a near server", func() *Report {
+			return world{rtt: 20 * msec, dns: 187 * msec, find: finding("authority-slow", 183*msec)}.report()
+		}, DNS, "authority-slow", true},
+		{"a host that limits echoes, and TCP that loses nothing", func() *Report { return world{rtt: 20 * msec, lost: 40}.report() }, None, "healthy", true},
+		{"a lossy path that spared the loads", func() *Report { return world{rtt: 30 * msec, lost: 12, resent: 1}.report() }, Network, "loss", true},
+		{"two requests of fifteen wait for seconds", odd, Server, "intermittent", false},
+		{"think time, connections closed, everything slow", func() *Report { return closing(900*msec, 900*msec) }, Server, "think-time", false},
+		{"think time, connections closed, a small file quick", func() *Report { return closing(900*msec, 0) }, Server, "think-time", true},
+		{"late accept, connections closed", func() *Report {
+			r := closing(900*msec, 900*msec)
+			r.HTTP.Controls = append(r.HTTP.Controls, idle(msec, 0)...)
+			return r
+		}, Server, "accept", true},
+		{"a black hole that stalls the first load only", func() *Report {
+			r := world{rtt: 40 * msec, control: clamp(45 * msec)}.report()
+			r.HTTP.Samples = r.HTTP.Samples[:2]
+			stall := &r.HTTP.Samples[0]
+			stall.Failure = &httpcheck.Failure{Phase: "wait", Kind: "timeout", After: millis.Of(8 * time.Second)}
+			stall.Exchanges[0].Failure = stall.Failure
+			r.HTTP.Samples[1].Cold = true
+			return r
+		}, Network, "mtu-blackhole", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := Judge(tt.report())
+			got := ""
+			if v.Component != nil {
+				got = *v.Component
+			}
+			if v.Layer != tt.layer || got != tt.component {
+				t.Errorf("verdict %s/%s (%.2f), want %s/%s\n%s\n%+v", v.Layer, got, v.Confidence, tt.layer, tt.component, v.Summary, v.Blame)
+			}
+			if sure := v.Confidence >= 0.8; sure != tt.sure {
+				t.Errorf("confidence %.2f, want ≥ 0.8: %v\n%+v", v.Confidence, tt.sure, v.Evidence)
+			}
+			if v.Typical.Duration() < v.Healthy.Duration() || v.Slow && v.Typical.Duration() < 100*msec {
+				t.Errorf("typical %s, healthy %s", v.Typical, v.Healthy)
+			}
+			checkShares(t, v)
+		})
+	}
+}
+
+// jittery is a path whose way back jitters: connects take anything from the
+// least round trip on, late segments look lost, and the run of echoes, which
+// queue behind each other, never sees the least.
+func jittery() *Report {
+	r := world{rtt: 25 * msec, resent: 1, bytes: 5000}.report()
+	for i := range r.HTTP.Samples {
+		if e := &r.HTTP.Samples[i].Exchanges[0]; e.Phases.Connect.Known() {
+			late := time.Duration([]int{0, 130, 90, 110, 60}[i/3]) * msec
+			e.Phases.Connect = millis.Of(25*msec + late)
+			e.Phases.TLS = millis.Of(25*msec + 120*msec)
+			e.Phases.Total = millis.Of(e.Phases.Total.Duration() + late + 120*msec)
+		}
+	}
+	r.Trace.Destination.Min, r.Trace.Destination.Median = millis.Of(102*msec), millis.Of(146*msec)
+	return r
+}
+
+// redirected is a page behind one redirect for which the server takes a time:
+// every time, or only where it is first on its connection.
+func redirected(think time.Duration, always bool) *Report {
+	r := world{rtt: 20 * msec, redir: 1}.report()
+	for i := range r.HTTP.Samples {
+		s := &r.HTTP.Samples[i]
+		if i == 1 { // the first warm sample follows the redirect again
+			again := world{rtt: 20 * msec}.exchange(0, 2)
+			s.Exchanges = append([]httpcheck.Exchange{again}, s.Exchanges...)
+		}
+		if len(s.Exchanges) < 2 {
+			continue
+		}
+		hop := &s.Exchanges[0]
+		hop.Status = 302
+		if s.Cold || always {
+			hop.Server = millis.Of(think + msec)
+			hop.Phases.Wait = millis.Of(20*msec + think + msec)
+			hop.Phases.Total = millis.Of(hop.Phases.Total.Duration() + think)
+		}
+	}
+	return r
+}
+
+// odd is a server that takes seconds for two requests.
+func odd() *Report {
+	r := world{rtt: 20 * msec}.report()
+	for _, i := range []int{3, 7} {
+		e := &r.HTTP.Samples[i].Exchanges[0]
+		e.Server = millis.Of(2 * time.Second)
+		e.Phases.Wait = millis.Of(2*time.Second + 20*msec)
+		e.Phases.Total = millis.Of(e.Phases.Total.Duration() + 2*time.Second)
+	}
+	return r
+}
+
+// closing is a server that closes each connection after one request.
+func closing(think, static time.Duration) *Report {
+	r := world{rtt: 20 * msec, think: think, static: static, plain: true}.report()
+	r.HTTP.Samples = slices.DeleteFunc(r.HTTP.Samples, func(s httpcheck.Sample) bool { return !s.Cold })
+	for i := range r.HTTP.Controls {
+		r.HTTP.Controls[i].Exchange.Request = 1
+	}
+	return r
+}
+
+// Health may not be given with confidence where some requests took seconds.
+func TestOddRequestDoubtsHealth(t *testing.T) {
+	for n, want := range []bool{false, true} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			r := world{rtt: 20 * msec}.report()
+			if n > 0 {
+				r.HTTP.Samples[7].Exchanges[0].Server = millis.Of(2 * time.Second)
+			}
+			if v := Judge(r); (v.Confidence < 0.8) != want {
+				t.Errorf("confidence %.2f with %d odd requests", v.Confidence, n)
+			}
+		})
+	}
+}
