@@ -20,6 +20,7 @@ type plan struct {
 	succeeded   int
 	steps       int // exchanges of a cold sample
 	longest     time.Duration
+	shortest    time.Duration   // of those that succeeded
 	waits       []time.Duration // of the current connection's final exchanges
 	pattern     bool            // the requests of one connection differ
 	cured       bool            // small segments cured a stall
@@ -77,6 +78,8 @@ func (p *plan) least(spent time.Duration) int {
 		return 3
 	case p.longest > 2*p.opts.Budget:
 		return 1
+	case p.longest > p.opts.Budget && p.shortest > p.longest*9/10:
+		return 2 // long, and the same each time
 	}
 	return 3 // below three there is no telling what repeats
 }
@@ -118,6 +121,9 @@ func (p *plan) note(s *Sample, n int, cured bool, took time.Duration) {
 		return
 	}
 	p.succeeded++
+	if p.shortest == 0 || took < p.shortest {
+		p.shortest = took
+	}
 	last := &s.Exchanges[len(s.Exchanges)-1]
 	p.limited = p.limited || last.Status == 429 || last.Status == 503
 	p.waits = append(p.waits, last.Phases.Wait.Duration())

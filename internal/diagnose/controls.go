@@ -113,6 +113,9 @@ func (r *run) keepControl(c httpcheck.Control, err error) {
 // Apache after 5 s.
 const maxIdle = 4500 * time.Millisecond
 
+// beforeAnswer are the components that a late accept can be taken for.
+var beforeAnswer = []string{"accept", "tls", "hostname-lookups", "think-time"}
+
 // idlePause is how long a fresh connection must be left idle to tell a late
 // accept from work that begins with the request; 0 if nothing asks for it.
 func idlePause(v reports.Verdict) time.Duration {
@@ -124,9 +127,12 @@ func idlePause(v reports.Verdict) time.Duration {
 	}
 	var most float64
 	for _, b := range v.Blame {
-		if b.Layer == reports.Server {
+		if b.Layer == reports.Server && slices.Contains(beforeAnswer, b.Component) {
 			most = max(most, b.MS)
 		}
+	}
+	if most < 50 {
+		return 0 // too little for a verdict to rest on
 	}
 	pause := time.Duration(most*1.25)*time.Millisecond + 200*time.Millisecond
 	return min(pause, maxIdle)
@@ -137,6 +143,9 @@ func idlePause(v reports.Verdict) time.Duration {
 func (r *run) again(ctx context.Context) {
 	if r.limits.more == 0 || !undecided(r.judge()) || ctx.Err() != nil {
 		return
+	}
+	if r.report.HTTP.Summary.ColdPhases.Total.Duration() > r.limits.again {
+		return // not one more would be over in time
 	}
 	r.say("http", "the first loads do not decide, fetching more")
 	ctx, cancel := context.WithTimeout(ctx, r.limits.again)
