@@ -72,11 +72,24 @@ func (v *view) placeFailure(f *httpcheck.Failure) (Layer, string, float64) {
 	case "redirect-loop":
 		return Server, redirects, 0.95
 	case "reset", "closed", "protocol", "too-large":
-		return Server, "refused", 0.6
+		return placeBreach(f.Phase)
 	case "timeout":
 		return v.placeTimeout(f)
 	}
 	return Inconclusive, "", 0
+}
+
+// placeBreach names what a server breaks by answering otherwise than HTTP says.
+func placeBreach(phase string) (Layer, string, float64) {
+	switch phase {
+	case "redirect":
+		return Server, redirects, 0.9
+	case "tls":
+		return Server, "tls", 0.7
+	case "receive":
+		return Server, "body", 0.7
+	}
+	return Server, "refused", 0.6
 }
 
 // placeTimeout weighs silence: a host that cannot be reached at all is a
@@ -154,6 +167,11 @@ func (v *view) failureSentence(f *httpcheck.Failure) string {
 		return fmt.Sprintf("The certificate of %s is not acceptable: %s.", host, trimStop(f.Text))
 	case "tls":
 		return fmt.Sprintf("No TLS connection to port %d of %s comes about: %s.", port, host, trimStop(f.Text))
+	case "protocol", "too-large":
+		if f.Phase == "redirect" {
+			return fmt.Sprintf("%s redirects to where nobody can go: %s.", host, trimStop(f.Text))
+		}
+		return fmt.Sprintf("What %s answers is no proper HTTP: %s.", host, trimStop(f.Text))
 	case "redirect-loop":
 		return fmt.Sprintf("%s redirects in a circle: %s.", host, trimStop(f.Text))
 	case "timeout":
@@ -224,7 +242,12 @@ func (v *view) lookupFailure() (Verdict, bool) {
 	case "REFUSED", "NOTIMP", "NOERROR": // NOERROR without an address: a referral, from a server that does not recurse
 		return because("lame", 0.9), true
 	case string(dnscheck.Timeout), string(dnscheck.Mismatch):
-		return because("resolver-down", 0.85, "authority-down", "edns", "truncation", "resolver-loss"), true
+		out := because("resolver-down", 0.85, "authority-down", "edns", "truncation", "resolver-loss")
+		if *out.Component == "resolver-loss" {
+			out.Confidence = min(out.Confidence, 0.65) // the resolver is the victim of a lossy path, perhaps the page's too
+			out.Next = append(out.Next, "whyslow trace "+out.Where+": which link on the way to the resolver loses packets; then the report again")
+		}
+		return out, true
 	case string(dnscheck.Malformed), string(dnscheck.Closed), string(dnscheck.Refused), string(dnscheck.Unreachable):
 		return because("resolver-down", 0.9), true
 	}

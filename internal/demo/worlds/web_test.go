@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -42,6 +41,7 @@ type web struct {
 	redirects  int
 	slowHop    time.Duration // of each redirect
 	hopStatus  int
+	elsewhere  string        // the last redirect leads to this host
 	perConn    time.Duration // once a connection, before the first answer
 	secondConn time.Duration // once a connection, while the first request is logged
 
@@ -49,7 +49,6 @@ type web struct {
 }
 
 type connState struct {
-	once  sync.Once
 	asked atomic.Int32
 }
 
@@ -145,6 +144,13 @@ func (s *web) hop(w http.ResponseWriter, r *http.Request, path string) {
 	if n > 1 {
 		to = fmt.Sprintf("/hop/%d", n-1)
 	}
+	if s.elsewhere != "" && n <= 1 {
+		scheme := "http"
+		if s.tls {
+			scheme = "https"
+		}
+		to = scheme + "://" + s.elsewhere + to
+	}
 	status := http.StatusFound
 	if s.hopStatus != 0 {
 		status = s.hopStatus
@@ -205,7 +211,7 @@ func issue(name string, ip net.IP, more int) (*tls.Certificate, *x509.CertPool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{ip},
+	t := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, "img.other.example"}, IPAddresses: []net.IP{ip},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	for i := range more {

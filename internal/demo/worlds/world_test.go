@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -51,13 +52,13 @@ type world struct {
 	routers     []simnet.Router
 	there, back []simnet.Link
 	v6          bool
+	dual        bool // the client has IPv6 too
 
 	resAt, authAt int // index of the router they hang on
 	resLink       simnet.Link
 	conf          string
 	resFaults     []servers.DNSFault
 	authFaults    []servers.DNSFault
-	resDelayFirst bool
 	noResolver    map[netip.Addr]string // "silent" or "closed"
 	extraRecords  []string
 
@@ -66,9 +67,8 @@ type world struct {
 	refused bool
 	real    func(ctx context.Context, w *world, lab *netlab.Lab, web simnet.NodeID) (func() error, error)
 
-	lookupBefore, lookupLog bool
-	ptrDelay                time.Duration
-	ptrSeen                 bool
+	ptrDelay time.Duration
+	ptrSeen  bool
 }
 
 func newWorld(kind string, seed uint64) *world {
@@ -95,7 +95,7 @@ func newWorld(kind string, seed uint64) *world {
 	}
 	t := w.dur(0, 10*ms)
 	w.web.think = func() time.Duration { return t }
-	kinds[kind](w)
+	kinds()[kind](w)
 	return w
 }
 
@@ -106,13 +106,7 @@ func (w *world) dur(lo, hi time.Duration) time.Duration {
 // logDur draws evenly over magnitudes.
 func (w *world) logDur(lo, hi time.Duration) time.Duration {
 	f := w.rng.Float64()
-	r := float64(hi) / float64(lo)
-	return time.Duration(float64(lo) * pow(r, f))
-}
-
-func pow(r, f float64) float64 {
-	// r^f by repeated square roots is not worth it.
-	return mathPow(r, f)
+	return time.Duration(float64(lo) * math.Pow(float64(hi)/float64(lo), f))
 }
 
 func (w *world) anyLink() int { return w.rng.IntN(len(w.there)) }
@@ -181,6 +175,9 @@ func (w *world) stand(ctx context.Context) (opt diagnose.Options, done func() er
 	if w.v6 {
 		cAddrs, wAddrs = append(cAddrs, client6), []netip.Addr{web6}
 	}
+	if w.dual {
+		cAddrs = append(cAddrs, client6)
+	}
 	h := func(name string, a ...netip.Addr) simnet.NodeID {
 		return n.AddHost(simnet.Host{Name: name, Addrs: a})
 	}
@@ -192,6 +189,11 @@ func (w *world) stand(ctx context.Context) (opt diagnose.Options, done func() er
 	chain = append(chain, webN)
 	for i := range w.there {
 		n.Connect(chain[i], chain[i+1], w.there[i], w.back[i])
+	}
+	if w.dual { // the address exists and takes everything, but says nothing
+		mute := h("mute", netip.MustParseAddr("2001:db8:2::dead"))
+		n.Connect(chain[len(chain)-2], mute, simnet.Link{}, simnet.Link{})
+		n.Attach(mute, func(time.Time, []byte) {})
 	}
 	ends := []netlab.End{{Node: client, Name: "client", Addrs: cAddrs}, {Node: webN, Name: "web", Addrs: wAddrs}, {Node: authN, Name: "auth", Addrs: []netip.Addr{authIP}}}
 	n.Connect(chain[1+w.authAt], authN, simnet.Link{Delay: 500 * time.Microsecond}, simnet.Link{Delay: 500 * time.Microsecond})
@@ -229,6 +231,7 @@ func (w *world) stand(ctx context.Context) (opt diagnose.Options, done func() er
 	}
 	zones := []servers.Zone{{Origin: host, Records: append([]string{rec}, w.extraRecords...)},
 		{Origin: "home.example", Records: []string{"visitor 0 IN A " + clientIP.String()}},
+		{Origin: "other.example", Records: []string{"img 300 IN " + strings.TrimPrefix(rec, "@ 300 IN ")}},
 		{Origin: "corp.example", Records: []string{"intranet 300 IN A 10.7.9.9"}},
 		{Origin: "7.10.in-addr.arpa", Records: []string{fmt.Sprintf("10.0 %d IN PTR visitor.home.example.", arpaTTL)}},
 		{Origin: "113.0.203.in-addr.arpa", Records: []string{"7 300 IN PTR store.example."}}}
