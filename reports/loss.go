@@ -88,6 +88,9 @@ func (v *view) lossCause() (cause, bool) {
 		c.p = 0.5
 		c.next = append(c.next, "repeat with --budget deep: more probes show whether the path or only this port loses packets")
 	}
+	if c.where == anywhere {
+		c.p = min(c.p, 0.88)
+	}
 	c.extra = max(c.extra, v.expectedLoss()) + v.lostLookups()
 	return c, c.extra > 0
 }
@@ -168,10 +171,13 @@ func (v *view) lossCount() string {
 // lossPlace is the link that loses, if the samples of the hops tell.
 func (v *view) lossPlace() string {
 	if v.r.Trace == nil {
-		return "on the path"
+		return anywhere
 	}
 	if at := trace.LossAt(v.r.Trace); at.Found && at.Confidence >= 0.5 {
 		return linkPlace(at.FromTTL, at.ToTTL, at.To)
 	}
-	return "on the path"
+	return anywhere
 }
+
+// anywhere is where what could not be placed lies.
+const anywhere = "on the path"

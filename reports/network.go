@@ -197,7 +197,7 @@ func (v *view) queuePlace() string {
 		}
 	}
 	if wait < 10*time.Millisecond || wait < sum*6/10 {
-		return "on the path"
+		return anywhere
 	}
 	return segmentPlace(most)
 }

@@ -49,11 +49,11 @@ func (v *view) limiterPlace() string {
 func (v *view) narrowPlace() string {
 	t := v.r.Trace
 	if t == nil || t.Loaded == nil {
-		return "on the path"
+		return anywhere
 	}
 	grown, ok := growth(t.Destination, t.Loaded)
 	if !ok {
-		return "on the path"
+		return anywhere
 	}
 	from, to := 0, 0
 	for _, h := range t.Hops {
@@ -70,7 +70,7 @@ func (v *view) narrowPlace() string {
 		to = *t.HopCount
 	}
 	if to == 0 {
-		return "on the path"
+		return anywhere
 	}
 	return fmt.Sprintf("link %d-%d", from, to)
 }

@@ -50,9 +50,21 @@ func TestJudgeSymptoms(t *testing.T) {
 			stall := &r.HTTP.Samples[0]
 			stall.Failure = &httpcheck.Failure{Phase: "wait", Kind: "timeout", After: millis.Of(8 * time.Second)}
 			stall.Exchanges[0].Failure = stall.Failure
+			stall.Exchanges[0].TCP.AdvMSS, stall.Exchanges[0].TCP.OutOfOrder = 1448, 1
 			r.HTTP.Samples[1].Cold = true
+			r.HTTP.Samples[1].Exchanges[0].TCP.AdvMSS = 1394 // learned meanwhile
 			return r
 		}, Network, "mtu-blackhole", true},
+		{"a first load of seconds that large segments bring, and a quick one", func() *Report {
+			r := world{rtt: 40 * msec, control: clamp(45 * msec)}.report()
+			r.HTTP.Samples = r.HTTP.Samples[:2]
+			r.HTTP.Samples[1].Cold = true
+			for i := range r.HTTP.Samples {
+				r.HTTP.Samples[i].Exchanges[0].TCP.AdvMSS = 1448
+			}
+			r.HTTP.Samples[0].Exchanges[0].Phases.Total = millis.Of(4 * time.Second)
+			return r
+		}, Inconclusive, "", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -109,18 +109,54 @@ func (v *view) stallCause() (cause, bool) {
 	if extra < 500*time.Millisecond || plain < 3*clamped {
 		return cause{}, false
 	}
-	c := cause{layer: Network, component: "mtu-blackhole", where: v.limiterPlace(), extra: extra, p: 0.96,
+	stalls, disordered, refuted := v.stallSigns(3 * clamped)
+	if refuted {
+		return cause{}, false
+	}
+	p := 0.96
+	switch {
+	case disordered:
+	case stalls >= 2:
+		p = 0.85 // every one, and yet a server may be slow now and then
+	default:
+		p = 0.55
+	}
+	c := cause{layer: Network, component: "mtu-blackhole", where: v.limiterPlace(), extra: extra, p: p,
 		phrase: "full-size packets from the server vanish on the way, and nobody tells the server"}
 	c.evidence = []Evidence{fact("mss-clamp",
 		"the same request works at once when the server must send small segments",
 		fmt.Sprintf("%s clamped, %s without", ms(clamped), ms(plain)), "≤ a third")}
+	tail := fact("stall-disorder", "while a load stalls, something behind the missing part has arrived: small packets pass", fmt.Sprintf("in one of %d stalls at least", stalls), "≥ 1")
+	tail.Supports = disordered
+	c.evidence = append(c.evidence, tail)
 	if p := v.r.PMTU; p != nil && p.BlackHole && p.MTU != nil {
-		c.p = 0.97
+		c.p = max(c.p, 0.97)
 		c.evidence = append(c.evidence, fact("pmtu-blackhole", "the path towards the server has a black hole as well",
 			fmt.Sprintf("%d bytes pass, more vanish unreported", *p.MTU), "signalled"))
 	}
 	c.next = []string{"on the server or its gateway: clamp the MSS (nft … tcp option maxseg size set rt mtu) or let ICMP type 3 code 4 pass; net.ipv4.tcp_mtu_probing=1 heals it in seconds"}
 	return c, true
+}
+
+// stallSigns tells a black hole from a server that is slow now and then. In a
+// black hole each load with large segments stalls, and the last, small segment
+// of what is missing arrives, out of order. A load that is quick although this
+// host announced the same segment size refutes it; one that announced less
+// does not, since this host may have learned the path's MTU meanwhile.
+func (v *view) stallSigns(slow time.Duration) (stalls int, disordered, refuted bool) {
+	all := append(append([]visit(nil), v.visits...), v.stalled...)
+	size := 0
+	for _, one := range all {
+		if one.total >= slow {
+			stalls++
+			disordered = disordered || one.outOfOrder
+			size = max(size, one.advMSS)
+		}
+	}
+	for _, one := range all {
+		refuted = refuted || one.total < slow && one.advMSS > 0 && one.advMSS >= size
+	}
+	return stalls, disordered, refuted && stalls > 0
 }
 
 // plainTime is how long visits without a clamp took, stalled ones at the time

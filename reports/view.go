@@ -45,6 +45,7 @@ type visit struct {
 	retransmits  int
 	synLost      int
 	outOfOrder   bool
+	advMSS       int  // of the last connection, 0 if unknown
 	tcpInfo      bool // the kernel told of lost segments
 	sample       *httpcheck.Sample
 }
@@ -191,7 +192,7 @@ func (v *visit) addTCP(e *httpcheck.Exchange) {
 		v.synLost += e.TCPStart.Retrans
 	}
 	if e.TCP != nil {
-		v.tcpInfo = true
+		v.tcpInfo, v.advMSS = true, e.TCP.AdvMSS
 		v.retransmits += e.TCP.Retrans
 		v.outOfOrder = v.outOfOrder || e.TCP.OutOfOrder > 0
 	}

@@ -141,7 +141,9 @@ func idlePause(v reports.Verdict) time.Duration {
 // again takes a second round of samples where the first does not decide: what
 // comes and goes needs more loads to be told from what stays.
 func (r *run) again(ctx context.Context) {
-	if r.limits.more == 0 || !undecided(r.judge()) || ctx.Err() != nil {
+	v := r.judge()
+	few := v.Layer == reports.None && r.report.HTTP.Summary.Cold < 3
+	if r.limits.more == 0 || !few && !undecided(v) || ctx.Err() != nil {
 		return
 	}
 	if r.report.HTTP.Summary.ColdPhases.Total.Duration() > r.limits.again {
