@@ -2,6 +2,7 @@ package httpcheck
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,10 @@ import (
 // its own for each flow or a sender that holds itself back in small steps, is
 // "undetermined"; a canary may tell.
 func Classify(x *Exchange) Body {
-	if x.Bytes == 0 || x.Gaps == nil {
+	switch {
+	case x.Truncated == "stream":
+		return Body{"none", "a stream: its pace is not the time of a load"}
+	case x.Bytes == 0 || x.Gaps == nil:
 		return Body{Class: "none"}
 	}
 	f := featuresOf(x)
@@ -38,6 +42,20 @@ func Classify(x *Exchange) Body {
 	}
 	return Body{"undetermined", fmt.Sprintf("%.3g Mbit/s, %s of %s in pauses; no mark tells why",
 		float64(x.Bytes)*8/f.receive.Seconds()/1e6, ms(f.paused), ms(f.receive))}
+}
+
+// streamTime is how long a body that is meant not to end is read.
+const streamTime = 500 * time.Millisecond
+
+// isStream says whether a body of this type is meant not to end: server-sent
+// events (HTML Standard 9.2), and pictures that replace each other.
+func isStream(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "text/event-stream", "multipart/x-mixed-replace":
+		return true
+	}
+	return false
 }
 
 const (

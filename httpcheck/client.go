@@ -220,7 +220,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 // wants no more.
 func (c *Client) samples(ctx context.Context, emit func(Event) bool) bool {
 	p := plan{opts: &c.opts, begin: time.Now(), stall: c.stallAfter}
-	for ctx.Err() == nil && p.connect(c.Requests(), time.Now()) {
+	for !over(ctx) && p.connect(c.Requests(), time.Now()) {
 		g := c.group()
 		ok := c.connectionSamples(ctx, g, &p, emit)
 		g.close()
@@ -248,7 +248,10 @@ func (c *Client) connectionSamples(ctx context.Context, g *group, p *plan, emit 
 		if ctl != nil && !emit(Event{Control: ctl}) {
 			return false
 		}
-		if ctx.Err() != nil || !p.again(i, c.Requests(), time.Now()) {
+		if w := p.shortened(&s); w != "" && !emit(Event{Warning: w}) {
+			return false
+		}
+		if over(ctx) || !p.again(i, c.Requests(), time.Now()) {
 			return true
 		}
 		if !g.has(c.target().url) {

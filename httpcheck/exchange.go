@@ -105,7 +105,11 @@ func (k *conn) receive(r round, o *Options, head *response, x *Exchange, st *sta
 	if x.TCPStart != nil {
 		g.min = max(g.min, x.TCPStart.MinRTT.Duration()/2)
 	}
-	until := head.first.Add(o.BodyTime)
+	patience := o.BodyTime
+	if isStream(x.ContentType) {
+		patience = min(patience, streamTime)
+	}
+	until := head.first.Add(patience)
 	k.meter.gaps = g
 	k.meter.bound(o.StallTimeout, until)
 	limit := o.MaxBody
@@ -127,6 +131,9 @@ func (k *conn) receive(r round, o *Options, head *response, x *Exchange, st *sta
 		x.Truncated = "size"
 	case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(until):
 		x.Truncated = "time"
+		if isStream(x.ContentType) {
+			x.Truncated = "stream"
+		}
 		end = time.Now()
 	case err != nil:
 		k.dead = true

@@ -54,13 +54,20 @@ func (s *stamp) failure(ctx context.Context, err error) *Failure {
 		After:   millis.Of(now.Sub(s.start) + s.extra),
 		InPhase: millis.Of(now.Sub(s.since)),
 	}
-	if ctx.Err() != nil {
+	if over(ctx) {
 		f.Kind, f.Text = "canceled", "interrupted"
 		return f
 	}
 	f.Kind = kindOf(err)
 	f.Text = bounded(textOf(s.phase, f, err), maxText)
 	return f
+}
+
+// over says whether ctx has ended. A deadline of ctx reaches the sockets by a
+// timer of their own, which may fire before that of ctx itself.
+func over(ctx context.Context) bool {
+	until, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && !time.Now().Before(until)
 }
 
 // maxText bounds the text of a failure. Bytes.

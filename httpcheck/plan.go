@@ -2,6 +2,7 @@ package httpcheck
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type plan struct {
 	limited     bool            // the server asked for less (429, 503)
 	failed      bool            // the last sample
 	spent       bool            // no requests left
+	told        bool            // that bodies are not read to their end
 	final       bool            // a failure that another try would only repeat
 }
 
@@ -134,6 +136,32 @@ func (p *plan) note(s *Sample, n int, cured bool, took time.Duration) {
 	if most-least > max(100*time.Millisecond, most/2) {
 		p.pattern = true
 	}
+}
+
+// shortened says, once a run, that bodies are not read to their end.
+func (p *plan) shortened(s *Sample) string {
+	if p.told || len(s.Exchanges) == 0 {
+		return ""
+	}
+	text := ""
+	switch s.last().Truncated {
+	case "size":
+		text = fmt.Sprintf("the body is longer than %s and was read no further: receive and total are those of this part", mebibytes(p.opts.MaxBody))
+	case "time":
+		text = fmt.Sprintf("the body was still coming after %.3g s and was read no longer: receive and total are lower bounds", p.opts.BodyTime.Seconds())
+	case "stream":
+		text = fmt.Sprintf("the body is a stream (%s), meant not to end: its first bytes were read", bounded(s.last().ContentType, 60))
+	}
+	p.told = text != ""
+	return text
+}
+
+// mebibytes writes a size, in bytes where MiB would be a fraction.
+func mebibytes(n int64) string {
+	if n%(1<<20) != 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // lasting says whether a failure of this kind would come again at once.

@@ -62,8 +62,8 @@ type Exchange struct {
 	Server  millis.Value `json:"server_ms"`
 	Bytes   int64        `json:"bytes"` // body bytes as received, never decoded
 	// Truncated is "size" or "time" if reading stopped at Options.MaxBody or
-	// Options.BodyTime; receive and total are then lower bounds. Empty means
-	// the body was read to its end.
+	// Options.BodyTime; receive and total are then lower bounds. "stream" is a
+	// body that is meant not to end. Empty means it was read to its end.
 	Truncated string `json:"truncated,omitempty"`
 	// Interim counts the 1xx responses before the final one.
 	Interim  int       `json:"interim,omitempty"`

@@ -28,6 +28,18 @@ func (v *view) canary() (rtt time.Duration, n int) {
 	return stats.Median(all), len(all)
 }
 
+// disordered reports whether segments of most bodies came out of order, which
+// means that some were lost.
+func (v *view) disordered() bool {
+	n := 0
+	for _, one := range v.visits {
+		if one.outOfOrder {
+			n++
+		}
+	}
+	return 2*n > len(v.visits)
+}
+
 // weighCanary decides between a thin link and a slow sender by what a second
 // connection felt meanwhile. A link that is full delays everything behind its
 // queue; a server that sends slowly delays nobody else. ok is false if the
@@ -48,9 +60,19 @@ func (v *view) weighCanary(c *cause, took time.Duration) (ok bool) {
 	case grown <= calm:
 		c.p = 0.92
 		c.phrase = fmt.Sprintf("the server sends the body slowly, %s of pauses in it", ms(v.pauses()))
+		if v.pauses() < c.extra/3 { // steady: a policer would look the same, but drop
+			c.p = 0.88
+			c.phrase = fmt.Sprintf("the server sends the body slowly, at %s", v.rate(took))
+		}
 		if v.r.HTTP.Body.Class == "server-limited" {
 			c.component, c.p = "rate-limit", 0.82
 			c.phrase = "the server holds the transfer to a fixed rate of " + v.rate(took)
+		}
+		if v.disordered() {
+			// A link that is full drops, and one that queues each flow by itself
+			// (fq_codel, RFC 8290) lets others pass: not told from a slow server.
+			c.p = 0.55
+			c.next = append(c.next, "fetch the same over another network, or from a host beside the server: only a slow server is slow there too")
 		}
 		c.evidence = append(c.evidence, fact("canary", "connects beside the transfer are as quick as without it: the path is not full", seen, "≤ "+ms(calm)+" more"))
 	default:

@@ -50,7 +50,26 @@ func (d *decision) verdict() Verdict {
 		d.pin(&out)
 	}
 	d.ruleOut(&out)
+	d.tellOfRest(&out)
 	return out
+}
+
+// tellOfRest says of a body that was not read to its end what the verdict does
+// not cover.
+func (d *decision) tellOfRest(out *Verdict) {
+	what := d.view.unread()
+	if what == "" {
+		return
+	}
+	out.Warnings = append(out.Warnings, "the body was not read to its end, only "+what+": the time of the whole load is not known")
+	if out.Layer != None {
+		out.Summary += fmt.Sprintf(" Of the body only %s was read.", what)
+		return
+	}
+	out.Confidence = min(out.Confidence, 0.6)
+	out.Summary = fmt.Sprintf("Nothing is wrong as far as the body was read, which is only %s: that takes %s, as it should at %s of round trip.",
+		what, ms(d.typical), ms(d.view.rtt))
+	out.Next = append(out.Next, "fetch all of it once and compare the rate: curl -so /dev/null -w '%{size_download} bytes, %{time_total} s\n' URL")
 }
 
 // mystery reports that most of the excess has no explanation.

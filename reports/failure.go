@@ -157,7 +157,7 @@ func (v *view) failureSentence(f *httpcheck.Failure) string {
 	case "dns":
 		return fmt.Sprintf("The name %s cannot be resolved: %s.", host, trimStop(f.Text))
 	case "refused":
-		return fmt.Sprintf("%s refuses connections to port %d: nothing listens there.", host, port)
+		return fmt.Sprintf("%s refuses connections to port %d: nothing listens there, or a filter rejects it.", host, port)
 	case "unreachable":
 		if last := v.lastHop(); last != "" {
 			return fmt.Sprintf("There is no way through the network to %s: packets get as far as %s.", host, last)

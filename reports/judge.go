@@ -168,7 +168,7 @@ func (v *view) healthyFixed() time.Duration {
 	if len(v.visits) > 0 {
 		p := v.pattern()
 		first := series(v.server[1]).structural()
-		fixed += max(first-p.every-max(p.once, 0), 0)
+		fixed += max(first-p.every-max(p.once, 0), 0) + lineTime(v.visits[0].bytes)
 	}
 	return max(fixed, 0) + 20*time.Millisecond
 }

@@ -59,7 +59,7 @@ func (v *view) slowLink() (cause, bool) {
 	}
 	place := segmentPlace(seg)
 	c := cause{layer: Network, component: "latency", where: place, perRTT: delay, p: p,
-		phrase: fmt.Sprintf("one link of the path, %s, adds %s to every round trip", place, ms(delay)),
+		phrase: fmt.Sprintf("%s adds %s to every round trip", segmentPhrase(seg), ms(delay)),
 		evidence: []Evidence{
 			fact("suffix-minimum", "from one hop on, every later hop and the server answer later by the same amount",
 				fmt.Sprintf("%s at %s, of %s in all", ms(delay), place, ms(v.rtt)), "≥ "+ms(plainLink)+" and half of the path"),

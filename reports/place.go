@@ -25,6 +25,22 @@ func linkPlace(from, to int, addr netip.Addr) string {
 
 func segmentPlace(s trace.Segment) string { return linkPlace(s.FromTTL, s.ToTTL, s.To) }
 
+// segmentPhrase is segmentPlace within a sentence.
+func segmentPhrase(s trace.Segment) string {
+	from := fmt.Sprintf("hop %d", s.FromTTL)
+	if s.FromTTL == 0 {
+		from = "this host"
+	}
+	to := fmt.Sprintf("hop %d", s.ToTTL)
+	if s.To.IsValid() {
+		to += fmt.Sprintf(" (%s)", s.To)
+	}
+	if s.ToTTL-s.FromTTL > 1 {
+		return fmt.Sprintf("the way from %s to %s", from, to)
+	}
+	return fmt.Sprintf("the link between %s and %s", from, to)
+}
+
 // limiterPlace is where the path towards the server narrows; the way back
 // usually narrows at the same link.
 func (v *view) limiterPlace() string {

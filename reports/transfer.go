@@ -22,12 +22,15 @@ func receiveRounds(bytes int64) int {
 	return int(math.Ceil(math.Log2(float64(bytes)/initialWindow+1))) - 1
 }
 
+// lineTime is what a body takes at 1 Gbit/s, which nobody calls slow.
+func lineTime(bytes int64) time.Duration { return time.Duration(bytes) * 8 * time.Nanosecond }
+
 // slowBody is a transfer that takes longer than slow start explains, on every
 // visit. Who is to blame is told by how the bytes arrived.
 func (v *view) slowBody() (cause, bool) {
 	receive := v.phase(func(one visit) time.Duration { return one.receive })
 	rounds := receiveRounds(v.visits[0].bytes)
-	healthy := time.Duration(rounds)*v.usualRTT() + 10*time.Millisecond
+	healthy := time.Duration(rounds)*v.usualRTT() + 10*time.Millisecond + lineTime(v.visits[0].bytes)
 	extra := receive.structural() - healthy
 	if v.pathLoses() {
 		// A lossy path lengthens transfers at random; its own suspect is
@@ -66,7 +69,11 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 	}
 	switch body.Class {
 	case "drip":
-		c.p, c.phrase = 0.93, fmt.Sprintf("the server sends the body in pieces, %s of pauses between them", ms(v.pauses()))
+		paused := v.pauses()
+		c.p, c.phrase = 0.93, fmt.Sprintf("the server sends the body in pieces, %s of pauses between them", ms(paused))
+		if paused < c.extra/3 { // on some loads only
+			c.p, c.phrase = 0.6, "the body comes in pieces, with pauses between them on some loads"
+		}
 	case "server-limited":
 		c.component, c.p = "rate-limit", 0.85
 		c.phrase = "the server holds the transfer to a fixed rate"
@@ -86,6 +93,29 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 		c.phrase = fmt.Sprintf("the body takes %s longer than it should, and how its bytes arrive does not say why", ms(c.extra))
 		c.next = append(c.next, "fetch a large static file of the same server: if it comes fast, the page's own generation is slow")
 	}
+}
+
+// unread says how far the bodies were read, if most were not read to their end;
+// "" otherwise.
+func (v *view) unread() string {
+	size, span := 0, 0
+	for _, one := range v.visits {
+		switch one.truncated {
+		case "size":
+			size++
+		case "time":
+			span++
+		}
+	}
+	switch n := len(v.visits); {
+	case 2*size > n:
+		return fmt.Sprintf("the first %.3g MB", float64(v.visits[0].bytes)/1e6)
+	case 2*span > n:
+		return "what came in " + ms(v.phase(func(one visit) time.Duration { return one.receive }).typical())
+	case 2*(size+span) > n:
+		return "a part"
+	}
+	return ""
 }
 
 func (v *view) rate(took time.Duration) string {

@@ -34,11 +34,12 @@ type view struct {
 type visit struct {
 	resolve, connect, tls, send, wait, receive time.Duration
 	// total is the time of all exchanges, measured as a whole.
-	total    time.Duration
-	conns    int   // connections opened
-	tlsTrips int   // round trips its handshakes need
-	waits    int   // requests sent
-	bytes    int64 // of the last body
+	total     time.Duration
+	conns     int    // connections opened
+	tlsTrips  int    // round trips its handshakes need
+	waits     int    // requests sent
+	bytes     int64  // of the last body
+	truncated string // as Exchange.Truncated of the last body
 	// hops is the time of all exchanges but the last.
 	redirects    int
 	redirectTime time.Duration
@@ -165,8 +166,13 @@ func newVisit(s *httpcheck.Sample) visit {
 			whole = max(whole, e.Failure.After.Duration()) // at least so long
 		}
 		whole -= p.Resolve.Duration() // accounted for by the stub
+		if e.Truncated == "stream" {
+			// How long one listens to what never ends is no time of a load.
+			v.receive -= p.Receive.Duration()
+			whole -= p.Receive.Duration()
+		}
 		v.total += whole
-		v.bytes = e.Bytes
+		v.bytes, v.truncated = e.Bytes, e.Truncated
 		v.waits++
 		if p.Connect.Known() {
 			v.conns++

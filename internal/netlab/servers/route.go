@@ -242,7 +242,7 @@ func endlessHeaders(ctx context.Context, w http.ResponseWriter) {
 		return
 	}
 	for i := 0; ; i++ {
-		if _, err := fmt.Fprintf(c, "X-Header-%d: %s\r\n", i, line[:1000]); err != nil {
+		if _, err := fmt.Fprintf(c, "X-Header-%d: %s\r\n", i, strings.Repeat("dull ", 200)); err != nil {
 			return
 		}
 	}
