@@ -15,6 +15,7 @@
 package pmtu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -81,17 +82,10 @@ func (o *Options) normalise() error {
 			o.Wait = min(o.Wait, 3*o.RTT+200*time.Millisecond)
 		}
 	}
-	o.MaxHops = min(orDefault(o.MaxHops, 30), 64)
-	o.MaxPackets = orDefault(o.MaxPackets, 300)
-	o.Budget = orDefault(o.Budget, 8*time.Second)
+	o.MaxHops = min(cmp.Or(o.MaxHops, 30), 64)
+	o.MaxPackets = cmp.Or(o.MaxPackets, 300)
+	o.Budget = cmp.Or(o.Budget, 8*time.Second)
 	return nil
-}
-
-func orDefault[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // methods are the protocols to try, in order.

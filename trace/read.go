@@ -301,7 +301,7 @@ func (r *reader) cosmetic() []Sentence {
 	if d.P95.Duration()-d.Min.Duration() > max(5*time.Millisecond, d.Min.Duration()/5) {
 		return nil
 	}
-	return []Sentence{say("R10", "the destination answered all of %d probes within %v to %v: the oddities of single hops do no harm, look at DNS and the server",
+	return []Sentence{say("R10", "the destination answered all of %d probes, and steadily, within %v to %v: what single hops show besides does no harm",
 		d.Sent, d.Min, d.P95)}
 }
 

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,20 +89,13 @@ func (o *Options) normalise() error {
 	if o.Network == nil {
 		o.Network = &netprobe.Host{}
 	}
-	o.MaxHops = min(orDefault(o.MaxHops, 30), 64)
-	o.Queries = min(orDefault(o.Queries, 3), 10)
-	o.Wait = orDefault(o.Wait, 1200*time.Millisecond)
-	o.Interval = orDefault(o.Interval, 100*time.Millisecond)
-	o.NamesGrace = orDefault(o.NamesGrace, 300*time.Millisecond)
-	o.Budget = orDefault(o.Budget, 5*time.Second)
+	o.MaxHops = min(cmp.Or(o.MaxHops, 30), 64)
+	o.Queries = min(cmp.Or(o.Queries, 3), 10)
+	o.Wait = cmp.Or(o.Wait, 1200*time.Millisecond)
+	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
+	o.NamesGrace = cmp.Or(o.NamesGrace, 300*time.Millisecond)
+	o.Budget = cmp.Or(o.Budget, 5*time.Second)
 	return nil
-}
-
-func orDefault[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // methods are the protocols to try, in order.

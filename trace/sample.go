@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -80,10 +81,10 @@ func (o *SampleOptions) normalise(res *Result) {
 	if o.Port == 0 {
 		o.Port = 443
 	}
-	o.Count = min(orDefault(max(o.Count, 0), 100), 10000)
-	o.Interval = max(orDefault(o.Interval, 10*time.Millisecond), time.Millisecond)
-	o.TCPCount = min(orDefault(max(o.TCPCount, 0), 20), 1000)
-	o.TCPInterval = max(orDefault(o.TCPInterval, 50*time.Millisecond), time.Millisecond)
+	o.Count = min(cmp.Or(max(o.Count, 0), 100), 10000)
+	o.Interval = max(cmp.Or(o.Interval, 10*time.Millisecond), time.Millisecond)
+	o.TCPCount = min(cmp.Or(max(o.TCPCount, 0), 20), 1000)
+	o.TCPInterval = max(cmp.Or(o.TCPInterval, 50*time.Millisecond), time.Millisecond)
 }
 
 // samples reports whether a hop is a router with an address of its own.

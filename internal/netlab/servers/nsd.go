@@ -19,10 +19,6 @@ type NSDConfig struct {
 
 // StartNSD starts nsd.
 func StartNSD(ctx context.Context, ns *netlab.Namespace, cfg NSDConfig) (*Daemon, error) {
-	const name = "nsd"
-	if _, err := program(name, name); err != nil {
-		return nil, err
-	}
 	files := map[string][]byte{}
 	for i, z := range cfg.Zones {
 		text, err := z.Text()
@@ -31,18 +27,28 @@ func StartNSD(ctx context.Context, ns *netlab.Namespace, cfg NSDConfig) (*Daemon
 		}
 		files[fmt.Sprintf("zone%d", i)] = []byte(text)
 	}
+	return startNameDaemon(ctx, ns, "nsd", files, cfg.text, cfg.Addrs)
+}
+
+// startNameDaemon starts nsd or unbound, which are started alike: in the
+// foreground, on a configuration file that names its own folder.
+func startNameDaemon(ctx context.Context, ns *netlab.Namespace, name string, files map[string][]byte,
+	text func(dir string) string, addrs []netip.AddrPort) (*Daemon, error) {
+	if _, err := program(name, name); err != nil {
+		return nil, err
+	}
 	dir, err := newDir(ns, name, files)
 	if err != nil {
 		return nil, err
 	}
-	conf := filepath.Join(dir, "nsd.conf")
-	if err := os.WriteFile(conf, []byte(cfg.text(dir)), 0o644); err != nil {
+	conf := filepath.Join(dir, name+".conf")
+	if err := os.WriteFile(conf, []byte(text(dir)), 0o644); err != nil {
 		return nil, fmt.Errorf("servers: preparing %s: %w", name, err)
 	}
 	return startDaemon(ctx, ns, daemonConfig{
 		name: name, programs: []string{name}, args: []string{"-d", "-c", conf}, dir: dir,
-		logs:  []string{"nsd.log"},
-		addrs: cfg.Addrs, ready: answers,
+		logs:  []string{name + ".log"},
+		addrs: addrs, ready: answers,
 	})
 }
 

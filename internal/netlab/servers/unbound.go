@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,23 +22,7 @@ type UnboundConfig struct {
 // StartUnbound starts unbound. It validates nothing and knows no root servers:
 // it resolves what its stubs hold.
 func StartUnbound(ctx context.Context, ns *netlab.Namespace, cfg UnboundConfig) (*Daemon, error) {
-	const name = "unbound"
-	if _, err := program(name, name); err != nil {
-		return nil, err
-	}
-	dir, err := newDir(ns, name, nil)
-	if err != nil {
-		return nil, err
-	}
-	conf := filepath.Join(dir, "unbound.conf")
-	if err := os.WriteFile(conf, []byte(cfg.text(dir)), 0o644); err != nil {
-		return nil, fmt.Errorf("servers: preparing %s: %w", name, err)
-	}
-	return startDaemon(ctx, ns, daemonConfig{
-		name: name, programs: []string{name}, args: []string{"-d", "-c", conf}, dir: dir,
-		logs:  []string{"unbound.log"},
-		addrs: cfg.Addrs, ready: answers,
-	})
+	return startNameDaemon(ctx, ns, "unbound", nil, cfg.text, cfg.Addrs)
 }
 
 func (c UnboundConfig) text(dir string) string {
