@@ -46,6 +46,9 @@ func (d *decision) verdict() Verdict {
 		d.inconclusive(&out)
 	case len(d.suspects) == 0 || d.suspects[0].part < max(pinned, d.typical/5):
 		d.healthy(&out)
+	case d.suspects[0].layer == Inconclusive:
+		d.inconclusive(&out)
+		out.Summary = upperFirst(d.suspects[0].phrase) + "."
 	default:
 		d.pin(&out)
 	}
@@ -122,8 +125,11 @@ func (d *decision) pin(out *Verdict) {
 // already in the cause's probability.
 func (d *decision) tooFew(top suspect) bool {
 	n := len(d.view.visits)
-	if top.component == "mtu-blackhole" {
+	switch top.component {
+	case "mtu-blackhole":
 		n += len(d.view.stalled) // a load that stalls is an observation too
+	case "body", "bandwidth", "rate-limit":
+		n += d.view.warmLoads() // a body is as slow on a connection that was open
 	}
 	switch {
 	case top.layer == DNS || n == 0 || n >= 3:

@@ -2,8 +2,9 @@ package reports
 
 import (
 	"fmt"
+	"net"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
@@ -143,10 +144,11 @@ func (v *view) failurePlace(f *httpcheck.Failure) string {
 	if t.Addr == "" {
 		return t.Host
 	}
-	if strings.Contains(t.Addr, ":") {
-		return fmt.Sprintf("%s ([%s]:%d)", t.Host, t.Addr, t.Port)
+	at := net.JoinHostPort(t.Addr, strconv.Itoa(int(t.Port)))
+	if t.Addr == t.Host {
+		return at
 	}
-	return fmt.Sprintf("%s (%s:%d)", t.Host, t.Addr, t.Port)
+	return fmt.Sprintf("%s (%s)", t.Host, at)
 }
 
 func (v *view) failureSentence(f *httpcheck.Failure) string {

@@ -109,11 +109,11 @@ func (v *view) serverCauses() []cause {
 }
 
 func (v *view) where() string {
-	w := v.r.Target.Host
-	if v.r.Target.Addr != "" {
-		w += " (" + v.r.Target.Addr + ")"
+	t := v.r.Target
+	if t.Addr == "" || t.Addr == t.Host {
+		return t.Host
 	}
-	return w
+	return t.Host + " (" + t.Addr + ")"
 }
 
 func (v *view) thinkTime(p serverPattern) (cause, bool) {

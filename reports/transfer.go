@@ -90,8 +90,9 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 		c.where = v.r.Environment.Hostname
 		c.phrase = "this host takes the data too slowly"
 	default:
-		c.phrase = fmt.Sprintf("the body takes %s longer than it should, and how its bytes arrive does not say why", ms(c.extra))
-		c.next = append(c.next, "fetch a large static file of the same server: if it comes fast, the page's own generation is slow")
+		c.layer, c.p = Inconclusive, 0.5
+		c.phrase = fmt.Sprintf("the body takes %s longer than it should, and how its bytes arrive does not say whether the server or the network holds it back", ms(c.extra))
+		c.next = append(c.next, elsewhere)
 	}
 }
 

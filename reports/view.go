@@ -204,6 +204,17 @@ func (v *visit) addTCP(e *httpcheck.Exchange) {
 	}
 }
 
+// warmLoads is how many loads over an open connection there were.
+func (v *view) warmLoads() int {
+	n := 0
+	for place, loads := range v.server {
+		if place > 1 {
+			n += len(loads)
+		}
+	}
+	return n
+}
+
 // addControl keeps the fastest small resource. A server's error is no
 // yardstick for its healthy work; a 404 is.
 func (v *view) addControl(c *httpcheck.Control) {
@@ -266,6 +277,14 @@ func (s series) typical() time.Duration {
 		return 0
 	}
 	return stats.Median([]time.Duration(s))
+}
+
+// upperQuartile is what a quarter of the visits exceed.
+func (s series) upperQuartile() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return stats.Quantile([]time.Duration(s), 0.75)
 }
 
 // mean is what chance costs on average.

@@ -5,7 +5,7 @@ package worlds
 func kinds() map[string]func(*world) {
 	return map[string]func(*world){
 		"slow-link": slowLink, "far": far, "ocean": ocean, "near": near, "loopback": loopbackLike,
-		"loss-big": lossBig, "loss-small": lossSmall, "loss-oneway": lossOneWay, "jitter": jitter, "thin-big": thinBig, "thin-small": thinSmall,
+		"loss-big": lossBig, "loss-small": lossSmall, "loss-oneway": lossOneWay, "jitter": jitter, "thin-big": thinBig, "thin-small": thinSmall, "policer": policer,
 		"mtu-body": mtuBody, "mtu-cert": mtuCert, "mtu-v6": mtuV6,
 		"dead-one": deadOne, "dead-two": deadTwo, "dead-closed": deadClosed, "slow-resolver": slowResolver, "slow-authority": slowAuthority,
 		"authority-dead": authorityDead, "servfail": servfail, "aaaa-dropped": aaaaDropped, "search-list": searchList, "truncation": truncation,

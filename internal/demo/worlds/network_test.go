@@ -118,6 +118,17 @@ func thin(w *world, size int) {
 	}
 }
 
+// policer is a thin link with hardly a queue: what it can't carry is lost.
+func policer(w *world) {
+	w.spread(w.dur(5*ms, 40*ms))
+	i := w.anyLink()
+	r := int64(w.logDur(4000*ms, 12000*ms) / ms * 1000)
+	w.back[i].Rate, w.back[i].Queue = r, 8000+w.rng.IntN(8000)
+	w.web.size = 1_500_000 + w.rng.IntN(1_500_000)
+	w.link = i
+	w.is(reports.Network, "bandwidth", "link %d carries %d kbit/s and queues %d bytes, page %d", i, r/1000, w.back[i].Queue, w.web.size)
+}
+
 func thinBig(w *world) { thin(w, 100000+w.rng.IntN(150000)) }
 
 func thinSmall(w *world) { thin(w, 5000+w.rng.IntN(40000)) }
