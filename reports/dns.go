@@ -40,24 +40,34 @@ func (v *view) dnsCauses() []cause {
 		return nil
 	}
 	var causes []cause
+	loss := v.lookupLoss()
 	for _, f := range d.Findings {
-		cost, ok := f.Cost.Get()
-		if !ok || cost < minDNSCost || v.farAuthority(f, cost) {
+		cost := f.Cost.Duration()
+		lossy := f.Component == dnscheck.ResolverLoss && loss.cost > cost
+		if cost < minDNSCost && !lossy || v.farAuthority(f, cost) {
 			continue
 		}
 		p, known := dnsConfidence[f.Component]
 		if !known {
 			p = 0.7
 		}
-		causes = append(causes, cause{
+		c := cause{
 			layer: DNS, component: f.Component, where: f.Where, extra: cost, p: p,
 			phrase: lowerFirst(trimStop(f.Text)),
 			evidence: []Evidence{fact("dns-"+f.Component, trimStop(f.Text),
 				fmt.Sprintf("%s of the lookup's %s", ms(cost), d.Stub.Elapsed),
 				"≥ "+ms(minDNSCost))},
-		})
+		}
+		if !f.Confirmed {
+			c.p = min(c.p, 0.75)
+		}
+		if lossy {
+			loss.raise(&c)
+			loss = lookupLoss{} // once
+		}
+		causes = append(causes, c)
 	}
-	return v.chargeRedirectLookup(capDNS(causes, d.Stub.Elapsed.Duration()))
+	return v.chargeRedirectLookup(capDNS(causes, v.firstLookup()))
 }
 
 // redirectLookup is the longest lookup of another host that a redirect led to.
@@ -123,7 +133,13 @@ func (v *view) resolution() time.Duration {
 		return 0
 	}
 	_, more := v.redirectLookup()
-	return v.r.DNS.Stub.Elapsed.Duration() + more
+	return v.firstLookup() + more
+}
+
+// firstLookup is the time of the page's own lookup: as it was measured, and
+// where queries are lost, as long as they make it on average at least.
+func (v *view) firstLookup() time.Duration {
+	return max(v.r.DNS.Stub.Elapsed.Duration(), v.lookupLoss().cost)
 }
 
 // slowReverse returns the costliest reverse lookup of the client's own address

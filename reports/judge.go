@@ -44,7 +44,7 @@ func (v *view) weigh() Verdict {
 		}
 	}
 	slices.SortStableFunc(d.suspects, func(a, b suspect) int { return cmp.Compare(b.part, a.part) })
-	d.typical = v.typicalVisit()
+	d.typical = max(v.typicalVisit(), d.excess) // causes of chance count by their mean
 	d.unexplained = max(d.typical-l.predict(l.all())-v.healthyFixed(), 0)
 	return d.verdict()
 }
@@ -141,6 +141,9 @@ func (v *view) typicalVisit() time.Duration {
 		sum += totals.mean() + max(v.expectedLoss()-v.chance(), 0)
 	default:
 		sum += totals.typical()
+		if _, ok := v.acceptOverflow(); ok {
+			sum = max(sum, v.resolution()+totals.mean())
+		}
 		if c, ok := v.intermittent(); ok {
 			sum = max(sum, v.resolution()+totals.structural()+c.extra) // as for loss
 		}
@@ -188,6 +191,9 @@ func (v *view) finish(out *Verdict) {
 	out.RuledOut = nonNil(out.RuledOut)
 	out.Next = nonNil(slices.Compact(out.Next))
 	out.Warnings = nonNil(out.Warnings)
+	if status, ok := v.errorStatus(); ok {
+		out.Warnings = append(out.Warnings, "the server answers "+status+": this is the time of an error, not of the page that was meant")
+	}
 	if v.r.Interrupted {
 		out.Warnings = append(out.Warnings, "the measurement was interrupted; the verdict rests on what was known by then")
 		out.Confidence = min(out.Confidence, 0.7)

@@ -13,7 +13,7 @@ import (
 const msec = time.Millisecond
 
 func finding(component string, cost time.Duration) []dnscheck.Finding {
-	return []dnscheck.Finding{{Component: component, Where: "192.0.2.53", Text: "It is so.", Cost: millis.Of(cost)}}
+	return []dnscheck.Finding{{Component: component, Where: "192.0.2.53", Text: "It is so.", Cost: millis.Of(cost), Confirmed: true}}
 }
 
 func idle(server, tls time.Duration) []httpcheck.Control {

@@ -91,6 +91,9 @@ func (v *view) lossCause() (cause, bool) {
 	if c.where == anywhere {
 		c.p = min(c.p, 0.88)
 	}
+	if server, ok := v.intermittent(); ok {
+		c.extra = max(c.extra-server.extra, 0) // what it took while nothing was lost
+	}
 	c.extra = max(c.extra, v.expectedLoss()) + v.lostLookups()
 	return c, c.extra > 0
 }

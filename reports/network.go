@@ -50,13 +50,15 @@ func (v *view) slowLink() (cause, bool) {
 		return cause{}, false
 	}
 	delay := min(seg.Delay, v.rtt)
-	if delay < plainLink || delay < v.rtt/2 {
+	links := time.Duration(seg.ToTTL - seg.FromTTL)
+	if delay < plainLink*(links+1)/2 || delay < v.rtt/2 {
 		return cause{}, false
 	}
 	p := 0.92
 	if delay < fabledLink {
 		p = 0.75 + 0.17*float64(delay-plainLink)/float64(fabledLink-plainLink)
 	}
+	p = max(p-0.06*float64(links-1), 0.55) // what lies behind silent hops may be distance
 	place := segmentPlace(seg)
 	c := cause{layer: Network, component: "latency", where: place, perRTT: delay, p: p,
 		phrase: fmt.Sprintf("%s adds %s to every round trip", segmentPhrase(seg), ms(delay)),

@@ -3,9 +3,11 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/internal/millis"
 )
@@ -162,5 +164,98 @@ func TestOddRequestDoubtsHealth(t *testing.T) {
 				t.Errorf("confidence %.2f with %d odd requests", v.Confidence, n)
 			}
 		})
+	}
+}
+
+// A path whose hops are silent may be long; that no one link of it is shows
+// nowhere.
+func TestSilentHopsAreNotOneSlowLink(t *testing.T) {
+	for _, silent := range []int{2, 5, 8} {
+		r := world{rtt: 205 * msec, hops: []time.Duration{msec, 205 * msec}}.report()
+		r.Trace.Hops[1].TTL = 1 + silent
+		n := 1 + silent
+		r.Trace.HopCount = &n
+		v := Judge(r)
+		if silent > 2 && v.Layer == Network || v.Confidence >= 0.9 {
+			t.Errorf("%d links in one step: verdict %s (%.2f): %s", silent, v.Layer, v.Confidence, v.Summary)
+		}
+		if v.Layer == None && (v.Confidence > 0.7 || len(v.Next) == 0) {
+			t.Errorf("%d links in one step: sure of health (%.2f), next %q", silent, v.Confidence, v.Next)
+		}
+	}
+}
+
+// A lookup that was spared by luck does not clear a resolver to which queries
+// are lost.
+func TestLuckyLookupDoesNotClearTheResolver(t *testing.T) {
+	r := world{rtt: 10 * msec}.report()
+	r.DNS.Config.Nameservers = []string{"192.0.2.53:53"}
+	r.DNS.Config.Timeout = millis.Of(5 * time.Second)
+	r.DNS.Servers = []dnscheck.Server{{Addr: "192.0.2.53:53", Transport: "udp", Type: "A", Sent: 13, Answered: 9}}
+	r.DNS.Findings = []dnscheck.Finding{{Component: "resolver-loss", Where: "192.0.2.53", Text: "queries are lost", Confirmed: true}}
+	v := Judge(r)
+	if v.Layer != DNS || *v.Component != "resolver-loss" {
+		t.Errorf("verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+	if slices.ContainsFunc(v.RuledOut, func(s string) bool { return strings.HasPrefix(s, "dns") }) {
+		t.Errorf("ruled out: %q", v.RuledOut)
+	}
+	checkShares(t, v)
+}
+
+// A server that sleeps for some requests is not the doing of a path that loses
+// little, as long as no packet was seen to be lost meanwhile.
+func TestLittleLossDoesNotHideAnIntermittentServer(t *testing.T) {
+	r := odd()
+	r.Trace.Destination = echoes(6, 20*msec)
+	v := Judge(r)
+	server := 0.0
+	for _, b := range v.Blame {
+		if b.Layer == Server {
+			server += b.Share
+		}
+	}
+	if server < 0.5 || v.Layer == Network && v.Confidence >= 0.7 {
+		t.Errorf("verdict %s (%.2f), server's share %.2f: %s\n%+v", v.Layer, v.Confidence, server, v.Summary, v.Blame)
+	}
+}
+
+// One SYN that was sent again is no full accept queue.
+func TestOneResentSYNIsNoVerdict(t *testing.T) {
+	v := Judge(world{rtt: 15 * msec, synLost: map[int]int{2: 1}}.report())
+	if v.Layer == Server && v.Confidence >= 0.7 {
+		t.Errorf("verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+	for _, b := range v.Blame {
+		if b.MS > v.Typical.Float() {
+			t.Errorf("%.1f ms of a load of %s", b.MS, v.Typical)
+		}
+	}
+}
+
+// Health is not claimed of a load that was slow, or of an error page, without
+// a word of it.
+func TestHealthTellsWhatWasNot(t *testing.T) {
+	r := world{rtt: 10 * msec}.report()
+	e := &r.HTTP.Samples[0].Exchanges[0]
+	e.Server, e.Phases.Wait = millis.Of(3*time.Second), millis.Of(3010*msec)
+	e.Phases.Total = millis.Of(e.Phases.Total.Duration() + 3*time.Second)
+	if v := Judge(r); v.Layer != None || v.Confidence > 0.75 || !strings.Contains(v.Summary, "first load") {
+		t.Errorf("a first load of 3 s: verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+	r = world{rtt: 10 * msec}.report()
+	for i := range r.HTTP.Samples {
+		r.HTTP.Samples[i].Exchanges[0].Status = 503
+	}
+	if v := Judge(r); !strings.Contains(v.Summary, "503") || len(v.Warnings) == 0 {
+		t.Errorf("an error page: %s, warnings %q", v.Summary, v.Warnings)
+	}
+}
+
+// What is called healthy has no blame beside it.
+func TestHealthyHasNoBlame(t *testing.T) {
+	v := Judge(world{rtt: 10 * msec, lost: 3, stall: map[int]time.Duration{1: 120 * msec}}.report())
+	if v.Layer == None && (len(v.Blame) > 0 && !strings.Contains(v.Summary, "better") || v.Healthy.Duration() > v.Typical.Duration()) {
+		t.Errorf("%s\nhealthy %s, typical %s, blame %+v", v.Summary, v.Healthy, v.Typical, v.Blame)
 	}
 }

@@ -19,6 +19,8 @@ type view struct {
 	// server holds the server's own time (wait − least RTT) by the place of
 	// the load on its connection: 1 opened it, 2 is the next.
 	server map[int][]time.Duration
+	// unhurt are those of them during which no packet was seen to be lost.
+	unhurt map[int][]time.Duration
 	place  int // of the sample being read
 	// control is the server's time for something small and static, the
 	// fastest of what was tried.
@@ -53,7 +55,7 @@ type visit struct {
 
 // newView reads a report.
 func newView(r *Report) *view {
-	v := &view{r: r, server: map[int][]time.Duration{}}
+	v := &view{r: r, server: map[int][]time.Duration{}, unhurt: map[int][]time.Duration{}}
 	if r.HTTP == nil {
 		return v
 	}
@@ -86,8 +88,23 @@ func (v *view) addSample(s *httpcheck.Sample) {
 				d = max(d-v.redirectThink, 0) // else it would look like work once a connection
 			}
 			v.server[v.place] = append(v.server[v.place], d)
+			if !showsLoss(s) {
+				v.unhurt[v.place] = append(v.unhurt[v.place], d)
+			}
 		}
 	}
+}
+
+// showsLoss reports whether segments were lost while a sample was taken, as far
+// as this side can tell; true where it can't.
+func showsLoss(s *httpcheck.Sample) bool {
+	for _, e := range s.Exchanges {
+		before, after := e.TCPStart, e.TCP
+		if before == nil || after == nil || after.Retrans > before.Retrans || after.OutOfOrder > before.OutOfOrder {
+			return true
+		}
+	}
+	return false
 }
 
 // seeRTT lowers the yardstick by what one exchange shows. A connect time is a
