@@ -11,6 +11,10 @@ import (
 func (j *judge) answered(rd *round, f *serverFacts, d time.Duration) {
 	rest := j.rest(d, f)
 	network := d - rest
+	if f.swings > 0 && rest > slowUnseen {
+		j.add(ResolverSlow, f.where, f.line, rest, true, fickleText(f))
+		return
+	}
 	if far := min(rest, f.network()-network); far > 0 && network > 0 {
 		// Only where another server is much nearer, see fair.
 		j.add(ResolverSlow, f.where, f.line, far, f.way.Known(),
@@ -30,6 +34,10 @@ func (j *judge) answered(rd *round, f *serverFacts, d time.Duration) {
 	if d > 2*max(f.network(), warm)+slack && rest > d/2 {
 		j.authoritySlow(rest-max(0, warm-f.network()), f)
 	}
+}
+
+func fickleText(f *serverFacts) string {
+	return fmt.Sprintf("%s is slow now and then: the same question takes it from %s to %s", f.where, f.quickest, f.slowest)
 }
 
 // slow charges a resolver that takes long for what it knows.
@@ -106,7 +114,7 @@ func (j *judge) authority() {
 	}
 	for _, f := range j.facts {
 		warm, known := f.warm()
-		if _, answered := f.nameSent(); !known || answered == 0 {
+		if _, answered := f.nameSent(); !known || answered == 0 || f.swings > 0 {
 			continue
 		}
 		for _, c := range f.zones {
@@ -153,6 +161,9 @@ func (j *judge) servers() {
 		}
 		if known && warm > 2*f.network()+slack && !j.has(ResolverSlow, f.where) {
 			j.note(ResolverSlow, f.where, f.line, fmt.Sprintf("%s takes %s for names it has just answered, %s away", f.where, ms(warm), ms(f.network())))
+		}
+		if f.swings > 0 && f.swings+f.wobbles > 1 && !j.has(ResolverSlow, f.where) {
+			j.note(ResolverSlow, f.where, f.line, fickleText(f))
 		}
 		if f.sent["AAAA"] > 0 && f.answered["AAAA"] == 0 && f.answered["A"] > 0 {
 			j.note(AAAABlocked, f.where, f.line, fmt.Sprintf("%s answers A but none of %d AAAA queries for %s", f.where, f.sent["AAAA"], j.main))

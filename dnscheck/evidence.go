@@ -37,6 +37,11 @@ type serverFacts struct {
 	// to control questions, coldMedian over random names.
 	cached, own, coldMedian millis.Value
 	firstMax                time.Duration // the slowest first answer
+	// swings counts the rows whose answers were quick and very slow in turn,
+	// of those that need nobody else; quickest and slowest are over them.
+	// Wobbles are such rows of answers that others may be needed for.
+	swings, wobbles   int
+	quickest, slowest millis.Value
 
 	rcode string // the commonest to the name
 	ede   string
@@ -140,6 +145,25 @@ func (f *serverFacts) addDirect(s *Server) {
 	// anew each time and tell of the authority.
 	if s.TTL != nil && *s.TTL > 0 {
 		f.cached = least(f.cached, s.Median)
+		f.swing(s)
+	} else if uneven(s) {
+		f.wobbles++
+	}
+}
+
+// uneven reports whether a row of answers that should be alike are not.
+func uneven(s *Server) bool {
+	return s.Answered >= 3 && s.Max.Duration()-s.Min.Duration() >= slowUnseen && s.Max.Duration() >= 4*s.Min.Duration()
+}
+
+func (f *serverFacts) swing(s *Server) {
+	if !uneven(s) {
+		return
+	}
+	f.swings++
+	f.quickest = least(f.quickest, s.Min)
+	if s.Max.Duration() > f.slowest.Duration() {
+		f.slowest = s.Max
 	}
 }
 
@@ -165,10 +189,14 @@ func (f *serverFacts) addControl(s *Server) {
 		f.controlSent += s.Sent
 		f.controlAnswered += s.Answered
 		f.own = least(f.own, s.Median)
+		f.swing(s)
 	}
 }
 
 func (f *serverFacts) addCold(s *Server) {
+	if uneven(s) {
+		f.wobbles++
+	}
 	f.coldSent += s.Sent
 	f.coldAnswered += s.Answered
 	f.base = least(f.base, s.Min)
@@ -238,6 +266,9 @@ const (
 // warm is how long the server takes for what it knows, and whether that is
 // known.
 func (f *serverFacts) warm() (time.Duration, bool) {
+	if f.swings > 0 { // a median of quick and slow ones is neither
+		return f.quickest.Get()
+	}
 	if c, ok := f.cached.Get(); ok {
 		return c, true
 	}

@@ -121,6 +121,10 @@ func TestRun(t *testing.T) {
 			want: []string{"resolver-slow 10.0.0.1 380ms"}, limit: 2 * time.Second},
 		{name: "slow resolver, TCP filtered", conf: oneServer, way: -1, servers: map[string]*model{"10.0.0.1": {own: 400 * msec, ttl: 300}},
 			want: []string{"resolver-slow 10.0.0.1 350ms ?"}, limit: 4 * time.Second},
+		{name: "slow now and then", conf: oneServer, servers: map[string]*model{"10.0.0.1": {own: 20 * msec, ttl: 300, fate: fickle(0)}},
+			want: []string{"resolver-slow 10.0.0.1 880ms"}, limit: 5 * time.Second},
+		{name: "slow now and then, this lookup spared", conf: oneServer, servers: map[string]*model{"10.0.0.1": {own: 20 * msec, ttl: 300, fate: fickle(1)}},
+			want: []string{"resolver-slow 10.0.0.1 -"}, limit: 5 * time.Second},
 		{name: "slow authority", conf: oneServer, servers: map[string]*model{"10.0.0.1": {own: 20 * msec, authority: 900 * msec, ttl: 300}},
 			want: []string{"authority-slow example.com 900ms"}, limit: 2 * time.Second},
 		{name: "slow authority and dead first server", conf: twoServers, servers: map[string]*model{"10.0.0.2": {own: 20 * msec, authority: 900 * msec, ttl: 300}},
@@ -204,6 +208,21 @@ func TestRun(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// fickle takes 900 ms for every second question of a kind.
+func fickle(slow int) func(Query, int) (*dns.Msg, time.Duration, Outcome, bool) {
+	return func(q Query, nth int) (*dns.Msg, time.Duration, Outcome, bool) {
+		m, _, _ := zone(0, exampleZone)(q, nth)
+		for _, rr := range m.Answer {
+			rr.Header().Ttl = 300
+		}
+		d := 20 * msec
+		if nth%2 == slow {
+			d = 900 * msec
+		}
+		return m, d, "", q.Class != dns.ClassCHAOS
 	}
 }
 

@@ -169,7 +169,7 @@ func (d *decision) ruleOut(out *Verdict) {
 	blamed := func(l Layer) bool {
 		return slices.ContainsFunc(d.suspects, func(s suspect) bool { return s.layer == l && s.part >= noticeable })
 	}
-	if v.r.DNS != nil && v.r.DNS.Stub != nil && !blamed(DNS) {
+	if _, unwell := v.unwellResolver(); v.r.DNS != nil && v.r.DNS.Stub != nil && !blamed(DNS) && !unwell {
 		out.RuledOut = append(out.RuledOut, "dns: the lookup takes "+v.r.DNS.Stub.Elapsed.String())
 	}
 	if v.rttKnown && !blamed(Network) {

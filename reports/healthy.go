@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/internal/stats"
 )
 
@@ -100,10 +101,31 @@ func (d *decision) tellOfOddities(out *Verdict) {
 		out.Evidence = append(out.Evidence, against("first-load", "the first load of all was slow, and none after it", ms(first), "< 300 ms more than the others"))
 		out.Next = append(out.Next, "measure again after a pause as long as visitors leave; on the server: look at the first request after a pause, at caches, and at what sleeps when idle")
 	}
+	if f, ok := v.unwellResolver(); ok {
+		out.Confidence = min(out.Confidence, 0.7)
+		out.Summary += fmt.Sprintf(" But the resolver is not well, though it spared this lookup: %s.", lowerFirst(trimStop(f.Text)))
+		out.Evidence = append(out.Evidence, against("dns-"+f.Component, trimStop(f.Text), "no cost this time", "none"))
+		out.Next = append(out.Next, "whyslow dns "+v.r.Target.Host+", several times: what a lookup costs when it is not spared")
+	}
 	if status, ok := v.errorStatus(); ok {
 		out.Summary += fmt.Sprintf(" But the server answers %s.", status)
 		out.Confidence = min(out.Confidence, 0.85)
 	}
+}
+
+// unwellResolver is a fault of the first resolver that cost this lookup nothing.
+func (v *view) unwellResolver() (dnscheck.Finding, bool) {
+	d := v.r.DNS
+	if d == nil || d.Stub == nil || len(d.Config.Nameservers) == 0 {
+		return dnscheck.Finding{}, false
+	}
+	for _, f := range d.Findings {
+		first := d.Config.Nameservers[0] == f.Where || d.Config.Nameservers[0] == f.Where+":53" || d.Config.Nameservers[0] == "["+f.Where+"]:53"
+		if first && f.Cost.Duration() < minDNSCost && (f.Component == dnscheck.ResolverSlow || f.Component == dnscheck.ResolverLoss) {
+			return f, true
+		}
+	}
+	return dnscheck.Finding{}, false
 }
 
 // slowStart is how long the very first load took, if it was slow and none of
