@@ -19,6 +19,10 @@ const clampedMSS = 1200
 // canaryEvery is the time between two connects of a canary.
 const canaryEvery = 100 * time.Millisecond
 
+// canaryTime is how long a body is read beside a canary: sixty connects have
+// seen what there is to see.
+const canaryTime = 6 * time.Second
+
 // Control runs the experiment that Choose calls name.
 func (c *Client) Control(ctx context.Context, name string) (Control, error) {
 	switch name {
@@ -217,7 +221,9 @@ func (c *Client) Canary(ctx context.Context) (Control, error) {
 	runs := make(chan []Exchange, 1)
 	go func() { runs <- c.connects(stop, t.url) }() // waited for below
 	var err error
-	ctl.Exchange, err = c.one(ctx, c.opts, c.request(t.url, t.method))
+	o := c.opts
+	o.BodyTime = min(o.BodyTime, canaryTime)
+	ctl.Exchange, err = c.one(ctx, o, c.request(t.url, t.method))
 	cancel()
 	ctl.Runs = <-runs
 	return ctl, err

@@ -94,7 +94,7 @@ func (p *plan) again(n, requests int, now time.Time) bool {
 		cost = p.steps
 	}
 	switch {
-	case p.failed, n >= p.opts.PerConnection, requests+cost > p.limit():
+	case p.failed, p.final, n >= p.opts.PerConnection, requests+cost > p.limit():
 		return false
 	case now.Sub(p.begin) <= p.opts.Budget:
 		return true
@@ -123,6 +123,7 @@ func (p *plan) note(s *Sample, n int, cured bool, took time.Duration) {
 		return
 	}
 	p.succeeded++
+	p.final = s.last().Truncated == "time" // the next would take as long again
 	if p.shortest == 0 || took < p.shortest {
 		p.shortest = took
 	}
@@ -218,8 +219,16 @@ func (c *Client) clampStalled(ctx context.Context, g *group) *Control {
 	}
 	_, u := g.inUse()
 	ctl, err := c.clamp(ctx, goal{u, c.opts.Method})
-	if err != nil || ctl.Exchange.Failure != nil && ctl.Exchange.Failure.Kind == "canceled" {
+	if err != nil {
 		return nil
+	}
+	if f := ctl.Exchange.Failure; f != nil && f.Kind == "canceled" {
+		if f.InPhase.Duration() < c.stallAfter {
+			return nil
+		}
+		// The plain fetch ended first, and small segments were no help until
+		// then: as telling as a timeout, and not worth waiting for again.
+		f.Kind, f.Text = "timeout", fmt.Sprintf("%s: no answer within %.1f s", f.Phase, f.InPhase.Duration().Seconds())
 	}
 	if c.cures(&ctl) && g.silent(ctx, c.abandonAfter) == m {
 		m.abort(errAbandoned)

@@ -229,9 +229,9 @@ type Step struct {
 
 // Body classifies the transfer.
 type Body struct {
-	// Class is the commonest over the samples: "clean", "drip", "link-limited", "server-limited", "loss",
-	// "window-limited", "slow-reader", "undetermined", or "none" without a
-	// body. Classify claims only those that one transfer can show.
+	// Class is the commonest over the samples: "clean", "drip",
+	// "link-limited", "loss", "undetermined", or "none" without a body.
+	// Classify claims only those that one transfer can show.
 	Class string `json:"class"`
 	Text  string `json:"text,omitempty"`
 }

@@ -95,10 +95,6 @@ func (v *view) weighCanary(c *cause, took time.Duration) bool {
 		c.p = 0.92
 		c.phrase = fmt.Sprintf("the server sends the body slowly, %s of pauses in it", ms(v.pauses()))
 	}
-	if v.r.HTTP.Body.Class == "server-limited" {
-		c.component, c.p = "rate-limit", 0.82
-		c.phrase = "the server holds the transfer to a fixed rate of " + v.rate(took)
-	}
 	if drops {
 		c.p = min(c.p, 0.75)
 		c.next = append(c.next, elsewhere)

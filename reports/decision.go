@@ -110,8 +110,11 @@ func (d *decision) tooFew(top suspect) bool {
 	switch top.component {
 	case "mtu-blackhole":
 		n += len(d.view.stalled) // a load that stalls is an observation too
-	case "body", "bandwidth", "rate-limit":
+	case "body", "bandwidth":
 		n += d.view.warmLoads() // a body is as slow on a connection that was open
+		if d.view.findControl("canary") != nil {
+			n++ // it was fetched once more
+		}
 	}
 	switch {
 	case top.layer == DNS || n == 0 || n >= 3:

@@ -9,12 +9,18 @@ import (
 	"github.com/whyslow/whyslow/internal/stats"
 )
 
+// briefLook is too short to see what comes and goes every few seconds.
+const briefLook = 3 * time.Second
+
 // healthy is the verdict that nothing is wrong: either near and quick, or far
 // and as quick as the distance allows.
 func (d *decision) healthy(out *Verdict) {
 	v := d.view
 	component := "healthy"
 	out.Layer, out.Confidence = None, 0.93
+	if v.r.Elapsed.Duration() < briefLook {
+		out.Confidence = 0.9
+	}
 	out.Summary = fmt.Sprintf("Nothing is wrong: a load takes %s, as it should at %s of round trip.", ms(d.typical), ms(v.rtt))
 	if v.rttKnown && v.rtt >= farAway {
 		component = "distance"
@@ -26,10 +32,7 @@ func (d *decision) healthy(out *Verdict) {
 	out.Component, out.Where = &component, v.where()
 	d.tellOfOddities(out)
 	d.doubtHealth(out)
-	if v.rttKnown {
-		out.Evidence = append(out.Evidence, fact("physics", "the load is made of round trips",
-			fmt.Sprintf("%d × %s", d.load.rounds+d.load.redirectRounds, ms(v.rtt)), "of "+ms(d.typical)))
-	}
+	d.showHealth(out)
 	for _, s := range d.suspects {
 		for _, e := range s.evidence {
 			e.Supports = false
@@ -84,6 +87,24 @@ func (d *decision) doubtHealth(out *Verdict) {
 	if rest := float64(d.unexplained) / float64(max(d.typical, 1)); rest > 0.2 && d.unexplained > noticeable {
 		out.Confidence = min(out.Confidence, 0.65)
 	}
+}
+
+// showHealth says what health rests on: how much of a load is round trips, and
+// how long was looked.
+func (d *decision) showHealth(out *Verdict) {
+	v := d.view
+	if v.rttKnown {
+		rounds := d.load.rounds + d.load.redirectRounds
+		out.Evidence = append(out.Evidence, fact("physics", fmt.Sprintf("a load needs %d round trips, and takes hardly longer", rounds),
+			fmt.Sprintf("%s, of which round trips %s", ms(d.typical), ms(time.Duration(rounds)*v.rtt)), "nothing large besides"))
+	}
+	probes := 0
+	if s := v.destinationSample(); s != nil {
+		probes = s.Sent
+	}
+	out.Evidence = append(out.Evidence, fact("watched", "nothing went wrong while it was watched",
+		fmt.Sprintf("%d loads and %d probes within %s", len(v.visits), probes, v.r.Elapsed), "what comes and goes may have been away"))
+	out.Next = append(out.Next, "if it is slow only at times, measure again while it is, or with --budget deep, which watches longer")
 }
 
 // tellOfOddities adds to a verdict of health what was not in order all the same.

@@ -50,7 +50,6 @@ func TestJudge(t *testing.T) {
 		{"slow handshake, idle agrees", world{rtt: 30 * msec, tls: 600 * msec, control: idle(msec, 634*msec)}, Server, "tls", true},
 		{"dripping body", world{rtt: 20 * msec, body: 1200 * msec, bytes: 50000, class: "drip"}, Server, "body", true},
 		{"thin link", world{rtt: 20 * msec, body: 2 * time.Second, bytes: 500000, class: "link-limited"}, Network, "bandwidth", true},
-		{"rate limited", world{rtt: 20 * msec, body: 2 * time.Second, bytes: 500000, class: "server-limited"}, Server, "rate-limit", true},
 		{"dead first resolver", world{rtt: 20 * msec, dns: 5020 * msec, find: finding("resolver-down", 5*time.Second)}, DNS, "resolver-down", true},
 		{"slow authority", world{rtt: 20 * msec, dns: 820 * msec, find: finding("authority-slow", 800*msec)}, DNS, "authority-slow", true},
 		{"lookups before the response", world{rtt: 20 * msec, once: 2 * time.Second, ptr: 2 * time.Second}, Server, "hostname-lookups", true},

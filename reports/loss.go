@@ -66,7 +66,7 @@ func (v *view) lossCause() (cause, bool) {
 		d := v.destinationSample()
 		lo, hi := stats.Wilson(d.Sent-d.Received, d.Sent, 1.96)
 		c.p = 0.85
-		c.phrase = fmt.Sprintf("%.0f %% of the packets are lost on the way and have to be sent again", 100*d.Loss)
+		c.phrase = fmt.Sprintf("of %d probes to the server %d were lost on the way, and what is lost has to be sent again", d.Sent, d.Sent-d.Received)
 		c.evidence = append(c.evidence, fact("R2", "probes to the destination itself go unanswered",
 			fmt.Sprintf("%d of %d lost (95 %%: %.1f to %.1f %%)", d.Sent-d.Received, d.Sent, 100*lo, 100*hi), "< 1 %"))
 		if d.Sent-d.Received >= 4 {

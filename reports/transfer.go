@@ -74,9 +74,6 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 		if paused < c.extra/3 { // on some loads only
 			c.p, c.phrase = 0.6, "the body comes in pieces, with pauses between them on some loads"
 		}
-	case "server-limited":
-		c.component, c.p = "rate-limit", 0.85
-		c.phrase = "the server holds the transfer to a fixed rate"
 	case "link-limited":
 		c.layer, c.component, c.p = Network, "bandwidth", 0.87
 		c.where = v.narrowPlace()
@@ -85,10 +82,6 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 		c.layer, c.component, c.p = Network, "loss", 0.75
 		c.where = v.lossPlace()
 		c.phrase = "packets of the transfer are lost on the way"
-	case "window-limited", "slow-reader":
-		c.layer, c.component, c.p = Client, "receive-window", 0.7
-		c.where = v.r.Environment.Hostname
-		c.phrase = "this host takes the data too slowly"
 	default:
 		c.layer, c.p = Inconclusive, 0.5
 		c.phrase = fmt.Sprintf("the body takes %s longer than it should, and how its bytes arrive does not say whether the server or the network holds it back", ms(c.extra))
