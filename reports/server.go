@@ -25,7 +25,8 @@ const onceCost = 100 * time.Millisecond
 
 // serverPattern is the server's time split by when it is spent.
 type serverPattern struct {
-	every   time.Duration // each request, control's time taken off
+	settled time.Duration // each request, in all
+	every   time.Duration // the same, what is healthy taken off
 	once    time.Duration // more on the first request of each connection
 	second  time.Duration // more on the second
 	conns   int           // connections that show the first request
@@ -52,6 +53,7 @@ func (v *view) pattern() serverPattern {
 	if len(later) > 0 {
 		settled = min(settled, later.typical())
 	}
+	p.settled = settled
 	warm := v.warmTime(second, later, first)
 	p.every = max(settled-v.thinkBaseline(settled), 0)
 	if p.conns >= 2 {
@@ -124,7 +126,7 @@ func (v *view) thinkTime(p serverPattern) (cause, bool) {
 		return cause{}, false
 	}
 	c := cause{layer: Server, component: "think-time", where: v.where(), extra: p.every + v.slowRedirect(), p: 0.93,
-		phrase: fmt.Sprintf("the server thinks for %s before it answers", ms(p.every))}
+		phrase: fmt.Sprintf("the server thinks for %s before it answers", ms(p.settled))}
 	c.evidence = append(c.evidence, fact("think-time",
 		"every request waits for the server, on new and on used connections alike",
 		fmt.Sprintf("%s beyond the %s round trip", ms(p.every), ms(v.rtt)), "≥ "+ms(minServerCost)))
@@ -201,7 +203,7 @@ func (v *view) slowRedirect() time.Duration {
 // redirectThinks is think time before a redirect rather than the page.
 func (v *view) redirectThinks(hops, page time.Duration) cause {
 	return cause{layer: Server, component: "think-time", where: v.where(), extra: hops + page, p: 0.92,
-		phrase: fmt.Sprintf("the server thinks for %s before it redirects to the page", ms(hops)),
+		phrase: fmt.Sprintf("the server thinks for %s before it redirects to the page", ms(v.redirectThink)),
 		evidence: []Evidence{fact("redirect-think",
 			"the redirect waits for the server on new and on used connections alike, the page behind it does not",
 			fmt.Sprintf("%s, and %s for the page", ms(v.redirectThink), ms(page)), "≥ "+ms(minServerCost))}}
