@@ -47,25 +47,6 @@ func (v Value) Float() float64 {
 // Equal reports whether both are unmeasured or both hold the same duration.
 func (v Value) Equal(w Value) bool { return v == w }
 
-// String formats the value for people: "–" if unmeasured, else milliseconds
-// with as many digits as the size deserves.
-func (v Value) String() string {
-	if !v.known {
-		return "–"
-	}
-	ms := v.Float()
-	switch abs := math.Abs(ms); {
-	case abs >= 10000:
-		return fmt.Sprintf("%.1f s", ms/1000)
-	case abs >= 100:
-		return fmt.Sprintf("%.0f ms", ms)
-	case abs >= 10:
-		return fmt.Sprintf("%.1f ms", ms)
-	default:
-		return fmt.Sprintf("%.2f ms", ms)
-	}
-}
-
 // MarshalJSON writes milliseconds rounded to a microsecond, or null.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if !v.known {
@@ -86,10 +67,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 		*v = Value{}
 		return nil
 	}
-	ns := *ms * float64(time.Millisecond)
-	if math.IsNaN(ns) || math.Abs(ns) >= math.MaxInt64 {
+	if *v = OfFloat(*ms); !v.known {
 		return fmt.Errorf("millis: %v ms is out of range", *ms)
 	}
-	*v = Of(time.Duration(math.Round(ns)))
 	return nil
 }

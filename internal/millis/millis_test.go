@@ -47,18 +47,6 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-func TestString(t *testing.T) {
-	tests := map[string]Value{
-		"–": {}, "0.00 ms": Of(0), "1.23 ms": Of(1234 * time.Microsecond), "12.3 ms": Of(12345 * time.Microsecond),
-		"123 ms": Of(123456 * time.Microsecond), "12.3 s": Of(12345 * time.Millisecond),
-	}
-	for want, v := range tests {
-		if got := v.String(); got != want {
-			t.Errorf("String = %q, want %q", got, want)
-		}
-	}
-}
-
 func TestUnmeasuredIsNoNumber(t *testing.T) {
 	if f := (Value{}).Float(); !math.IsNaN(f) {
 		t.Errorf("Float = %v, want NaN", f)
