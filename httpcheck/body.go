@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
 )
 
 // Classify says from one exchange what governed its body's arrival. It claims
@@ -29,7 +31,7 @@ func Classify(x *Exchange) Body {
 	f := featuresOf(x)
 	switch {
 	case f.slow <= max(50*time.Millisecond, f.rtt, f.receive/4):
-		return Body{"clean", fmt.Sprintf("%s for %d bytes, no longer than round trips of %s explain", ms(f.receive), x.Bytes, ms(f.rtt))}
+		return Body{"clean", fmt.Sprintf("%s for %s, no longer than round trips of %s explain", ms(f.receive), byteCount(x.Bytes), ms(f.rtt))}
 	case f.disorder && f.paused >= f.receive/3:
 		return Body{"loss", fmt.Sprintf("segments arrived out of order; the body took %s, %s of it waiting", ms(f.receive), ms(f.paused))}
 	case f.queued && f.excess < f.receive/2:
@@ -125,6 +127,11 @@ func roundsFrom(bytes, burst int64) int {
 	return rounds
 }
 
-func ms(d time.Duration) string {
-	return fmt.Sprintf("%.4g ms", float64(d)/float64(time.Millisecond))
+func byteCount(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
+
+func ms(d time.Duration) string { return millis.Of(d).String() }

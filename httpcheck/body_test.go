@@ -73,3 +73,13 @@ func TestSlowStartRounds(t *testing.T) {
 		}
 	}
 }
+
+// It said "0.1573 ms for 1 bytes".
+func TestBodyTextCountsOneByte(t *testing.T) {
+	x := Exchange{Bytes: 1, Gaps: &Gaps{}, Phases: Phases{Receive: millis.Of(157300 * time.Nanosecond)},
+		TCP: &TCP{MinRTT: msv(20)}, TCPStart: &TCP{MinRTT: msv(20)}}
+	want := Body{"clean", "0.16 ms for 1 byte, no longer than round trips of 20.0 ms explain"}
+	if got := Classify(&x); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -185,6 +185,9 @@ type Summary struct {
 	// ColdPhases and WarmPhases add up the exchanges of each sample, so a
 	// redirect's time is in them; Steps has them apart. WarmPhases are over
 	// the samples that went to the final URL in one exchange, if there are any.
+	// Each phase is its own median over the samples it happened in. A host is
+	// looked up once a run; Total is the median time without lookups, plus
+	// Resolve, so that it is the time of a load that has to look up.
 	ColdPhases Phases       `json:"cold_phases"`
 	WarmPhases Phases       `json:"warm_phases"`
 	MinRTT     millis.Value `json:"min_rtt_ms"` // the least of all connections to the final address
@@ -217,7 +220,7 @@ type RequestStat struct {
 }
 
 // Step is one exchange of the way to the final URL, medians over the cold
-// samples that went this way.
+// samples that went this way; the total as in Summary.
 type Step struct {
 	URL     string       `json:"url"`
 	Status  int          `json:"status"`

@@ -58,11 +58,11 @@ func (r *Result) Summarize() {
 		}
 	}
 	s.Cold, s.Warm = len(cold), len(warm)
-	s.ColdPhases = medians(cold)
+	s.ColdPhases = typical(cold)
 	if len(direct) > 0 {
 		warm = direct
 	}
-	s.WarmPhases = medians(warm)
+	s.WarmPhases = typical(warm)
 	s.Bytes = stats.Median(sizes)
 	s.ByRequest = byRequest(good)
 	s.Steps = steps(good)
@@ -102,6 +102,23 @@ func medians(ps []Phases) Phases {
 			ds = append(ds, *ps[j].all()[i])
 		}
 		*to = median(ds)
+	}
+	return out
+}
+
+// typical is medians, but its total has the lookup in it wherever there was
+// one: a host is looked up once a run, so most totals lack it, and their median
+// would be less than the phases beside it.
+func typical(ps []Phases) Phases {
+	out := medians(ps)
+	var rest []millis.Value
+	for i := range ps {
+		if total, ok := ps[i].Total.Get(); ok {
+			rest = append(rest, millis.Of(total-ps[i].Resolve.Duration()))
+		}
+	}
+	if len(rest) > 0 {
+		out.Total = millis.Of(median(rest).Duration() + out.Resolve.Duration())
 	}
 	return out
 }
@@ -225,7 +242,7 @@ func steps(good []*Sample) []Step {
 		first := &same[0].Exchanges[i]
 		out = append(out, Step{
 			URL: first.URL, Status: first.Status, Count: len(same),
-			Phases: medians(phases), Network: median(network), Server: median(server),
+			Phases: typical(phases), Network: median(network), Server: median(server),
 		})
 	}
 	return out

@@ -53,6 +53,28 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// Only the first load of a run looks the name up; the median of the totals was
+// less than the lookup beside it: "resolve 501.6 … total 42.2".
+func TestTotalIsNotLessThanItsPhases(t *testing.T) {
+	r := &Result{}
+	for i, total := range []int{544, 40, 42} {
+		x := exchangeOf(i+1, 1, 30, 10)
+		x.Phases.Total = msv(total)
+		if i == 0 {
+			x.Phases.Resolve = msv(500)
+		}
+		r.Add(Event{Sample: &Sample{Cold: true, Connection: i + 1, Request: 1, Exchanges: []Exchange{x}}})
+	}
+	r.Summarize()
+	want := Phases{Resolve: msv(500), Wait: msv(30), Total: msv(542)}
+	if diff := cmp.Diff(want, r.Summary.ColdPhases); diff != "" {
+		t.Errorf("cold (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, r.Summary.Steps[0].Phases); diff != "" {
+		t.Errorf("step (-want +got):\n%s", diff)
+	}
+}
+
 func TestSummarizeFailures(t *testing.T) {
 	r := &Result{}
 	for _, kind := range []string{"canceled", "timeout", "reset", "timeout"} {

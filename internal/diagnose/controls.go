@@ -146,8 +146,9 @@ func (r *run) again(ctx context.Context) {
 	if r.limits.more == 0 || !few && !undecided(v) || ctx.Err() != nil {
 		return
 	}
-	if r.report.HTTP.Summary.ColdPhases.Total.Duration() > r.limits.again {
-		return // not one more would be over in time
+	cold := &r.report.HTTP.Summary.ColdPhases
+	if cold.Total.Duration()-cold.Resolve.Duration() > r.limits.again {
+		return // not one more would be over in time, though it looks nothing up
 	}
 	r.say("http", "the first loads do not decide, fetching more")
 	ctx, cancel := context.WithTimeout(ctx, r.limits.again)
