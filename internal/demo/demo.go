@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/diagnose"
@@ -125,6 +126,17 @@ func perform(ctx context.Context, p *plan, st stage, o Options) (out Outcome, er
 	if err != nil {
 		return Outcome{}, fmt.Errorf("demo: %s: %w", p.scenario.Name, err)
 	}
+	hideFile(rep, d.ResolvConf)
 	seconds := math.Round(time.Since(began).Seconds()*100) / 100
 	return Outcome{Scenario: p.scenario.Name, Seed: o.Seed, Truth: p.truth, Report: rep, Seconds: seconds}, nil
+}
+
+// hideFile says "the demo's own resolv.conf" where the report names the file:
+// it is gone when the report is read.
+func hideFile(rep *reports.Report, path string) {
+	const own = "the demo's own resolv.conf"
+	rep.Environment.Resolver = strings.ReplaceAll(rep.Environment.Resolver, path, own)
+	if rep.DNS != nil {
+		rep.DNS.Config.File = strings.ReplaceAll(rep.DNS.Config.File, path, own)
+	}
 }

@@ -1,7 +1,9 @@
 package demo
 
 import (
+	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +109,20 @@ func TestVerdictsOnLoopback(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantRight(t, out)
+			wantNoFileThatIsGone(t, out)
 		})
+	}
+}
+
+// The demo's report named a resolv.conf that was gone when one read it.
+func wantNoFileThatIsGone(t *testing.T, out Outcome) {
+	t.Helper()
+	b, err := json.Marshal(out.Report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(b), "/resolv.conf") {
+		t.Errorf("a path in %q, or elsewhere in the report", out.Report.Environment.Resolver)
 	}
 }
 
