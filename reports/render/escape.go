@@ -59,6 +59,24 @@ func cut(s string, width int) string {
 	return Terminal(s, width)
 }
 
+// cutMiddle shortens visible text to width columns and keeps both its ends.
+func cutMiddle(s string, width int) string {
+	total := columns(s)
+	if total <= width || width < 3 {
+		return cut(s, width)
+	}
+	head, rest := split(s, width*2/3) // names differ at the front more often
+	drop := columns(rest) - (width - columns(head) - columns(ellipsis))
+	for piece, w := range pieces(rest) {
+		if drop <= 0 {
+			break
+		}
+		drop -= w
+		rest = rest[len(piece):]
+	}
+	return head + ellipsis + rest
+}
+
 // columns returns how many columns visible text takes on a terminal.
 func columns(s string) int {
 	if ascii(s) {

@@ -57,7 +57,7 @@ func TestSingleInstruments(t *testing.T) {
 		"trace": {"Path", "198.51.100.77", "edge-fra.tr", "R1"},
 		"pmtu":  {"Path MTU", "1500 bytes pass to 203.0.113.80"},
 		"dns":   {"192.0.2.53:53", "NXDOMAIN", "www.example.com"},
-		"http":  {"medians of 5 cold", "receive", "mss-clamp", "least RTT"},
+		"http":  {"medians of 5 cold", "receive", "mss-clamp", "least round trip"},
 	}
 	eachSingle(t, readSample(t, "testdata/network-loss"), func(instrument, form, out string) {
 		if err := checkOutput(form, out); err != nil {

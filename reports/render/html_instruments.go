@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/dnscheck"
-	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -14,7 +13,7 @@ import (
 func (b *builder) instruments(p part, verbose bool) []section {
 	var out []section
 	if p.http != nil {
-		out = append(out, b.http(p.http))
+		out = append(out, b.http(p, verbose))
 	}
 	if p.dns != nil {
 		out = append(out, b.dns(p.dns, verbose))
@@ -28,22 +27,26 @@ func (b *builder) instruments(p part, verbose bool) []section {
 	return out
 }
 
-func (b *builder) http(h *httpcheck.Result) section {
+func (b *builder) http(p part, verbose bool) section {
+	h := p.http
 	cold, warm, note := shownPhases(h)
 	s := section{ID: "http", Title: "HTTP phases", Note: note}
 	if f := h.Failure; f != nil {
 		s.Parts = append(s.Parts, listView{"warnings", []itemView{{Text: b.text("failed in " + failureText(f))}}})
 	}
-	if note != "" {
+	if phaseSum(&cold)+phaseSum(&warm) > 0 {
 		s.Parts = append(s.Parts, newWaterfall(&cold, &warm))
 	}
+	if p.loadNote != "" {
+		s.Parts = append(s.Parts, listView{"notes", []itemView{{Text: b.text(p.loadNote)}}})
+	}
 	if facts := b.facts(httpFacts(h)); len(facts) > 0 {
-		s.Parts = append(s.Parts, factList{"facts", facts})
+		s.Parts = append(s.Parts, factList{"lines", facts})
 	}
 	if t := redirectsTable(h); t != nil {
 		s.Parts = append(s.Parts, b.table("Redirects: "+redirectsNote, t))
 	}
-	if t := byRequestTable(h); t != nil {
+	if t := byRequestTable(h, verbose); t != nil {
 		s.Parts = append(s.Parts, b.table("Requests: "+byRequestNote, t))
 	}
 	if len(h.Controls) > 0 {
@@ -82,13 +85,13 @@ func (b *builder) dns(d *dnscheck.Result, verbose bool) section {
 		}
 	}
 	if len(d.Servers) > 0 {
-		s.Parts = append(s.Parts, b.table(capital(serversNote), serversTable(d.Servers)))
+		s.Parts = append(s.Parts, b.table(capital(serversTitle(serversNote, d.Servers)), serversTable(d.Servers)))
 	}
 	if len(d.Cold) > 0 {
-		s.Parts = append(s.Parts, b.table(capital(coldNote), serversTable(d.Cold)))
+		s.Parts = append(s.Parts, b.table(capital(serversTitle(coldNote, d.Cold)), serversTable(d.Cold)))
 	}
 	if len(d.Controls) > 0 {
-		s.Parts = append(s.Parts, b.table(capital(dnsControlsNote), serversTable(d.Controls)))
+		s.Parts = append(s.Parts, b.table(capital(serversTitle(dnsControlsNote, d.Controls)), serversTable(d.Controls)))
 	}
 	if len(d.Reverse) > 0 {
 		s.Parts = append(s.Parts, b.table(capital(reverseNote), reverseTable(d.Reverse)))

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/reports"
 )
 
@@ -24,7 +25,7 @@ func reportPage(r *reports.Report, verbose bool) *page {
 	p.Sections = append(p.Sections, b.blame(v)...)
 	p.Sections = append(p.Sections, b.evidence(v.Evidence)...)
 	p.Sections = append(p.Sections, b.list("next", "Next", "steps", v.Next)...)
-	p.Sections = append(p.Sections, b.instruments(part{r.HTTP, r.DNS, r.Trace, r.PMTU}, verbose)...)
+	p.Sections = append(p.Sections, b.instruments(partOf(r), verbose)...)
 	p.Sections = append(p.Sections, b.list("ruled-out", "Ruled out", "list", v.RuledOut)...)
 	p.Sections = append(p.Sections, b.list("warnings", "Warnings", "warnings", v.Warnings)...)
 	p.Sections = append(p.Sections, b.reproduce(r)...)
@@ -57,7 +58,7 @@ func (b *builder) verdict(r *reports.Report) *verdictView {
 	if v.Typical.Known() {
 		out.Figures = append(out.Figures, factView{"cold load", v.Typical.String()})
 	}
-	if v.Healthy.Known() {
+	if v.Healthy.Known() && v.Healthy != v.Typical {
 		out.Figures = append(out.Figures, factView{"without the faults", v.Healthy.String()})
 	}
 	if v.Failed {
@@ -84,7 +85,7 @@ func (b *builder) blame(v *reports.Verdict) []section {
 	}}
 	for _, bl := range v.Blame {
 		t.addRow(cell{text: "■", style: layerStyle(bl.Layer)}, cell{string(bl.Layer) + " / " + bl.Component, bold}, cell{text: percent(bl.Share)},
-			cell{text: msText(bl.MS)}, cell{text: msText(bl.SavesMS)}, cell{text: bl.Where})
+			cell{text: millis.OfFloat(bl.MS).String()}, cell{text: millis.OfFloat(bl.SavesMS).String()}, cell{text: bl.Where})
 	}
 	parts = append(parts, b.table("", t))
 	return []section{{ID: "blame", Title: "Where the time goes", Note: "a healthy load, and what exceeds it", Parts: parts}}
@@ -117,10 +118,11 @@ func (b *builder) reproduce(r *reports.Report) []section {
 
 // table turns a table of the text form into one of HTML.
 func (b *builder) table(caption string, t *table) tableView {
-	_, keep := t.natural()
+	_, place := t.natural()
+	shown := func(i int) bool { return place[i] == aligned || t.cols[i].below }
 	out := tableView{Kind: "table", Caption: caption}
 	for i, c := range t.cols {
-		if keep[i] {
+		if shown(i) {
 			out.Head = append(out.Head, tdView{Text: c.head, Num: c.right, Chart: c.chart})
 		}
 	}
@@ -129,12 +131,12 @@ func (b *builder) table(caption string, t *table) tableView {
 		for _, c := range r.cells {
 			texts = append(texts, c.text)
 		}
-		if !b.fit(append(texts, r.under)...) {
+		if !b.fit(texts...) {
 			continue
 		}
 		var cells []tdView
 		for i, c := range r.cells {
-			if !keep[i] {
+			if !shown(i) {
 				continue
 			}
 			td := tdView{Text: strings.TrimSpace(c.text), Num: t.cols[i].right, Chart: t.cols[i].chart, Class: c.style.class()}

@@ -13,11 +13,11 @@ import (
 func TestTableFitsThePage(t *testing.T) {
 	newTable := func() *table {
 		out := &table{cols: []column{
-			{head: "n", right: true}, {head: "name", flex: true}, {head: "ms", right: true}, {chart: true, drop: 2}, {head: "why", flex: true, drop: 1},
+			{head: "n", right: true}, {head: "name", flex: true}, {head: "ms", right: true}, {chart: true, drop: 2}, {head: "why", flex: true, drop: 1}, {below: true},
 		}, indent: 2, full: 100}
-		out.addSpan(span{0, 50}, cell{text: "1"}, cell{text: "gateway.example"}, cell{text: "0.5"}, cell{style: accent}, cell{text: "because it is there"})
-		out.addSpan(span{50, 50}, cell{text: "12"}, cell{text: "日本語.example"}, cell{text: "123.0"}, cell{style: accent}, cell{text: ""})
-		out.rows[1].under = "a note that needs more room than there is on a narrow page"
+		out.addSpan(span{0, 50}, cell{text: "1"}, cell{text: "gateway.example"}, cell{text: "0.5"}, cell{style: accent}, cell{text: "because it is there"}, cell{})
+		out.addSpan(span{50, 50}, cell{text: "12"}, cell{text: "日本語.example"}, cell{text: "123.0"}, cell{style: accent}, cell{text: ""},
+			cell{text: "a note that needs more room than there is on a narrow page"})
 		return out
 	}
 	tests := []struct {
@@ -31,9 +31,9 @@ func TestTableFitsThePage(t *testing.T) {
     a note that needs more room than there is on a narrow page
 `},
 		{40, `
-   n  name                ms
-   1  gateway.example    0.5  █████
-  12  日本語.example   123.0       █████
+   n  name             ms  why
+   1  gateway.…ple    0.5  because …here
+  12  日本語.e…ple  123.0
     a note that needs more room than
       there is on a narrow page
 `},

@@ -17,6 +17,8 @@ const (
 	// maxSummary bounds the part before the details, in characters: what still
 	// fits a chat message.
 	maxSummary = 2_500
+	// maxFact bounds each fact of the summary, which has to stay short.
+	maxFact = 150
 	// markdownWidth is that of a code block nobody has to scroll.
 	markdownWidth = 78
 )
@@ -31,15 +33,11 @@ func Markdown(w io.Writer, r *reports.Report, opt Options) error {
 	m.b.WriteString("\n---\n")
 	m.evidence("Evidence", r.Verdict.Evidence, true)
 	m.evidence("Counter-evidence", r.Verdict.Evidence, false)
-	m.instruments(part{r.HTTP, r.DNS, r.Trace, r.PMTU}, opt.Verbose)
-	m.list("Ruled out", r.Verdict.RuledOut)
 	m.list("Next", r.Verdict.Next)
+	m.instruments(partOf(r), opt.Verbose)
+	m.list("Ruled out", r.Verdict.RuledOut)
 	m.list("Warnings", r.Verdict.Warnings)
-	m.section("Reproduce", func(s *sheet) {
-		for _, f := range reproduceFacts(r) {
-			s.para(pad(f.name, 9, false)+" ", "          ", cell{text: f.value})
-		}
-	})
+	m.section("Reproduce", func(s *sheet) { s.facts(reproduceFacts(r), 0) })
 	return m.flush(w)
 }
 
@@ -117,7 +115,7 @@ func (m *markdown) section(title string, draw func(s *sheet)) {
 // instruments writes one section for each instrument that ran.
 func (m *markdown) instruments(p part, verbose bool) {
 	if p.http != nil {
-		m.section("HTTP phases", func(s *sheet) { s.http(p.http, verbose) })
+		m.section("HTTP phases", func(s *sheet) { s.http(p, verbose) })
 	}
 	if p.dns != nil {
 		m.section("DNS", func(s *sheet) { s.dns(p.dns, verbose) })
@@ -140,11 +138,11 @@ func (m *markdown) summary(r *reports.Report) {
 	}
 	b.WriteString("\n\n")
 	s := newSheet(Options{Width: markdownWidth})
-	facts := table{cols: []column{{}, {flex: true}}}
-	for _, f := range verdictFacts(r) {
-		facts.add(f.name, f.value)
+	facts := verdictFacts(r)
+	for i := range facts {
+		facts[i].value = cut(facts[i].value, maxFact)
 	}
-	facts.write(s)
+	s.facts(facts, 0)
 	top := *v
 	top.Blame = slices.Clone(top.Blame[:min(len(top.Blame), 5)])
 	for i := range top.Blame {
@@ -197,8 +195,12 @@ func evidenceItem(e reports.Evidence, limit int) string {
 		prefix = "- Against it: "
 	}
 	text := prefix + markdownProse(cut(e.Claim, limit))
-	if o := observedText(e); o != "" {
-		text += " (" + markdownProse(cut(o, limit)) + ")"
+	var held []string
+	for _, f := range comparison(e) {
+		held = append(held, f.name+": "+f.value)
+	}
+	if len(held) > 0 {
+		text += " (" + markdownProse(cut(strings.Join(held, "; "), limit)) + ")"
 	}
 	return text + "\n"
 }

@@ -2,12 +2,14 @@ package render
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/pmtu"
+	"github.com/whyslow/whyslow/reports"
 	"github.com/whyslow/whyslow/trace"
 )
 
@@ -17,12 +19,24 @@ type part struct {
 	dns   *dnscheck.Result
 	trace *trace.Result
 	pmtu  *pmtu.Result
+	// loadNote says why the load of a verdict is not the total of http.
+	loadNote string
+}
+
+// partOf are the instruments of a report.
+func partOf(r *reports.Report) part {
+	p := part{http: r.HTTP, dns: r.DNS, trace: r.Trace, pmtu: r.PMTU}
+	if r.HTTP != nil {
+		second := slices.ContainsFunc(r.Verdict.Evidence, func(e reports.Evidence) bool { return e.Rule == "second-request" })
+		p.loadNote = loadNote(r.Verdict.Typical, second, r.HTTP)
+	}
+	return p
 }
 
 // instruments writes the sections of the instruments that ran.
 func (s *sheet) instruments(p part, verbose bool) {
 	if p.http != nil {
-		s.http(p.http, verbose)
+		s.http(p, verbose)
 	}
 	if p.dns != nil {
 		s.dns(p.dns, verbose)
@@ -66,7 +80,7 @@ func single[T any](title string, of func(*T) (name string, p part)) Forms[T] {
 			s := newSheet(opt)
 			s.instruments(p, opt.Verbose)
 			s.gap()
-			s.line(cell{"  " + p.measured(), dim})
+			s.para("  ", "  ", cell{p.measured(), dim})
 			return s.flush(w)
 		},
 		JSON: func(w io.Writer, v *T, _ Options) error { return writeJSON(w, v) },

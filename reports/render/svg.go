@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/reports"
 )
 
@@ -66,7 +67,7 @@ func newStack(v *reports.Verdict) stackView {
 	var sum float64
 	for _, b := range v.Blame {
 		if b.MS > 0 && !math.IsInf(b.MS, 0) {
-			all = append(all, amount{b.MS, tone(b.Layer), fmt.Sprintf("%s %s", b.Component, msText(b.MS))})
+			all = append(all, amount{b.MS, tone(b.Layer), fmt.Sprintf("%s %s", b.Component, millis.OfFloat(b.MS))})
 		}
 	}
 	for _, a := range all {

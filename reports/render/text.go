@@ -3,8 +3,10 @@ package render
 import (
 	"fmt"
 	"io"
+	"net"
 	"strings"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/reports"
 )
 
@@ -16,9 +18,9 @@ func Text(w io.Writer, r *reports.Report, opt Options) error {
 	s.verdict(r)
 	s.blame(&r.Verdict)
 	s.evidence(r.Verdict.Evidence)
-	s.instruments(part{r.HTTP, r.DNS, r.Trace, r.PMTU}, opt.Verbose)
-	s.list("Ruled out", r.Verdict.RuledOut)
 	s.list("Next", r.Verdict.Next)
+	s.instruments(partOf(r), opt.Verbose)
+	s.list("Ruled out", r.Verdict.RuledOut)
 	s.list("Warnings", r.Verdict.Warnings)
 	s.reproduce(r)
 	return s.flush(w)
@@ -44,15 +46,8 @@ func (s *sheet) verdict(r *reports.Report) {
 	}
 	s.para("", "", cells...)
 	s.gap()
-	facts := table{cols: []column{{}, {flex: true}}, indent: 2}
-	for _, f := range verdictFacts(r) {
-		facts.addRow(cell{f.name, dim}, cell{text: f.value})
-	}
-	facts.write(s)
+	s.facts(verdictFacts(r), 2)
 }
-
-// fact is a named value of a report.
-type fact struct{ name, value string }
 
 // verdictFacts are what a reader asks right after the verdict.
 func verdictFacts(r *reports.Report) []fact {
@@ -72,7 +67,7 @@ func verdictFacts(r *reports.Report) []fact {
 	}
 	if v.Typical.Known() {
 		load := v.Typical.String()
-		if v.Healthy.Known() {
+		if v.Healthy.Known() && v.Healthy != v.Typical {
 			load += ", without the faults " + v.Healthy.String()
 		}
 		facts = append(facts, fact{"cold load", load})
@@ -87,7 +82,7 @@ func targetText(r *reports.Report) string {
 	if t == "" {
 		t = r.Target.Host
 	}
-	if r.Target.Addr != "" && !strings.Contains(t, r.Target.Addr) {
+	if r.Target.Addr != "" && !namedBy(r.Target.Addr, r.Target.Host) {
 		t += " (" + r.Target.Addr + ")"
 	}
 	return orDash(t)
@@ -117,13 +112,13 @@ func (s *sheet) blame(v *reports.Verdict) {
 func blameTable(v *reports.Verdict) *table {
 	t := &table{cols: []column{
 		{head: "cause"}, {head: "share", right: true}, {chart: true, drop: 2},
-		{head: "excess", right: true}, {head: "saves alone", right: true, drop: 1},
+		{head: "excess", right: true}, {head: "saves alone", right: true, drop: 1}, {head: "where", below: true},
 	}, indent: 2, full: 1}
 	for _, b := range v.Blame {
 		t.addSpan(span{0, b.Share},
 			cell{text: string(b.Layer) + " / " + b.Component}, cell{text: percent(b.Share)}, cell{style: layerStyle(b.Layer)},
-			cell{msText(b.MS), bold}, cell{text: msText(b.SavesMS)})
-		t.rows[len(t.rows)-1].under = b.Where
+			cell{millis.OfFloat(b.MS).String(), bold}, cell{text: millis.OfFloat(b.SavesMS).String()},
+			cell{text: b.Where})
 	}
 	return t
 }
@@ -141,8 +136,8 @@ func (s *sheet) evidence(all []reports.Evidence) {
 				shown = true
 			}
 			s.para("  ", "    ", mark, cell{text: e.Claim}, cell{"[" + e.Rule + "]", dim})
-			if o := observedText(e); o != "" {
-				s.para("    ", "    ", cell{o, dim})
+			for _, f := range comparison(e) {
+				s.hung(cell{"    " + f.name + ": ", dim}, "      ", cell{text: f.value})
 			}
 		}
 	}
@@ -150,16 +145,13 @@ func (s *sheet) evidence(all []reports.Evidence) {
 	side("Counter-evidence", false, cell{"−", warn})
 }
 
-// observedText holds an observation against its threshold.
-func observedText(e reports.Evidence) string {
-	var parts []string
-	if e.Observed != "" {
-		parts = append(parts, "observed "+e.Observed)
-	}
-	if e.Threshold != "" {
-		parts = append(parts, "threshold "+e.Threshold)
-	}
-	return strings.Join(parts, " · ")
+// comparison is an observation and what it is held against: at times what it
+// takes for a fault to count, at times what a healthy host shows.
+func comparison(e reports.Evidence) []fact {
+	var facts factCollector
+	facts.add("observed", e.Observed)
+	facts.add("held against", e.Threshold)
+	return facts
 }
 
 // list writes a section of sentences; none if there are none.
@@ -176,9 +168,7 @@ func (s *sheet) list(title string, items []string) {
 // reproduce writes what someone at the other end needs to see the same.
 func (s *sheet) reproduce(r *reports.Report) {
 	s.heading("Reproduce", "")
-	for _, f := range reproduceFacts(r) {
-		s.hung(cell{"  " + pad(f.name, 9, false) + " ", dim}, "            ", cell{text: f.value})
-	}
+	s.facts(reproduceFacts(r), 2)
 }
 
 // reproduceFacts are the method, the times and the two ends of a report.
@@ -195,7 +185,7 @@ func reproduceFacts(r *reports.Report) []fact {
 	env := r.Environment
 	facts = append(facts,
 		fact{"from", joined(" · ", sourceText(r), env.Hostname)},
-		fact{"to", joined(" · ", destinationText(r), r.Target.Host)},
+		fact{"to", destination(r)},
 		fact{"resolver", orDash(resolverText(r))},
 		fact{"host", joined(" ", env.OS, env.Kernel)},
 	)
@@ -242,6 +232,25 @@ func destinationText(r *reports.Report) string {
 		return fmt.Sprintf("[%s]:%d", r.Target.Addr, r.Target.Port)
 	}
 	return fmt.Sprintf("%s:%d", r.Target.Addr, r.Target.Port)
+}
+
+// destination is the other end by address and by name, once if they are the
+// same.
+func destination(r *reports.Report) string {
+	addr := destinationText(r)
+	if host := r.Target.Host; !namedBy(addr, host) {
+		return joined(" · ", addr, host)
+	}
+	return orDash(addr)
+}
+
+// namedBy reports whether an address, with or without its port, is all that
+// host says.
+func namedBy(addr, host string) bool {
+	if h, _, err := net.SplitHostPort(addr); err == nil {
+		addr = h
+	}
+	return host != "" && strings.Trim(host, "[]") == strings.Trim(addr, "[]")
 }
 
 // resolverText is the resolver that was used.

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,11 +12,11 @@ import (
 
 // What the tables of a resolution show.
 const (
-	serversNote = "servers asked directly, ms"
-	coldNote    = "names no cache holds, ms"
+	serversNote = "servers asked directly%s, ms"
+	coldNote    = "names no cache holds%s, ms"
 	reverseNote = "reverse lookups, ms"
 
-	dnsControlsNote = "what a live server answers by itself, ms"
+	dnsControlsNote = "what a live server answers by itself%s, ms"
 )
 
 // dns writes how long this host's resolver made a program wait, and what each
@@ -23,7 +24,7 @@ const (
 func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
 	s.heading("DNS", dnsNote(d))
 	for _, f := range d.Findings {
-		s.para("  ", "    ", cell{f.Component, bad}, cell{text: findingText(f)})
+		s.para("  ", "    ", cell{f.Component + ":", bad}, cell{text: findingText(f)})
 	}
 	if d.Stub != nil {
 		s.stub(d.Stub, verbose)
@@ -82,11 +83,15 @@ func findingText(f dnscheck.Finding) string {
 	if f.Where != "" && !strings.Contains(text, f.Where) {
 		text = f.Where + ": " + text
 	}
+	var more factCollector
 	if f.Line > 0 {
-		text += fmt.Sprintf(" (line %d)", f.Line)
+		more.add("line", strconv.Itoa(f.Line)+" of resolv.conf")
 	}
 	if f.Cost.Known() {
-		text += " Cost: " + f.Cost.String() + "."
+		more.add("cost", f.Cost.String())
+	}
+	if len(more) > 0 {
+		text = strings.TrimSuffix(text, ".") + " (" + more.line() + ")."
 	}
 	return text
 }
@@ -102,26 +107,31 @@ func (s *sheet) stub(st *dnscheck.Stub, verbose bool) {
 		return
 	}
 	s.gap()
-	s.line(cell{"  " + stubNote(st), dim})
+	s.para("  ", "  ", cell{stubNote(st), dim})
 	stubTable(st, verbose).write(s)
 	if n := len(st.Steps) - maxSteps; n > 0 && !verbose {
-		s.line(cell{fmt.Sprintf("  … and %s more", count(n, "step")), dim})
+		s.para("  ", "  ", cell{fmt.Sprintf("… and %s more", count(n, "step")), dim})
 	}
 }
 
 func stubTable(st *dnscheck.Stub, verbose bool) *table {
 	t := &table{cols: []column{
 		{head: "at", right: true}, {head: "server"}, {head: "type"}, {head: "answer"},
-		{head: "took", right: true}, {chart: true, drop: 2}, {head: "name", flex: true, drop: 1},
+		{head: "took", right: true}, {chart: true, drop: 1}, {head: "name", flex: true},
 	}, indent: 2, full: st.Elapsed.Float()}
 	steps := st.Steps
 	if !verbose && len(steps) > maxSteps {
 		steps = steps[:maxSteps]
 	}
+	several := slices.ContainsFunc(st.Steps, func(step dnscheck.Step) bool { return step.Name != st.Steps[0].Name })
 	for _, step := range steps {
+		name := ""
+		if several {
+			name = bareName(step.Name)
+		}
 		t.addSpan(span{step.At.Float(), step.Elapsed.Float()},
-			cell{text: number(step.At)}, cell{text: server(step.Server, step.Transport)}, cell{text: step.Type}, rcodeCell(step.Rcode),
-			cell{text: number(step.Elapsed)}, cell{style: accent}, cell{text: step.Name})
+			cell{text: step.At.Column()}, cell{text: server(step.Server, step.Transport)}, cell{text: step.Type}, rcodeCell(step.Rcode),
+			cell{text: step.Elapsed.Column()}, cell{style: accent}, cell{text: name})
 	}
 	return t
 }
@@ -157,23 +167,48 @@ func (s *sheet) servers(title string, servers []dnscheck.Server) {
 		return
 	}
 	s.gap()
-	s.line(cell{"  " + title, dim})
+	s.para("  ", "  ", cell{serversTitle(title, servers), dim})
 	serversTable(servers).write(s)
+}
+
+// oneName is the name that all were asked for; "" if they were asked for
+// several.
+func oneName(servers []dnscheck.Server) string {
+	for i := range servers {
+		if servers[i].Name != servers[0].Name {
+			return ""
+		}
+	}
+	return bareName(servers[0].Name)
+}
+
+// serversTitle says what a table of servers shows. The name stands here rather
+// than in each row: here it is never cut.
+func serversTitle(note string, servers []dnscheck.Server) string {
+	if name := oneName(servers); name != "" {
+		return fmt.Sprintf(note, ": "+name)
+	}
+	return fmt.Sprintf(note, "")
 }
 
 func serversTable(servers []dnscheck.Server) *table {
 	t := &table{cols: []column{
 		{head: "server"}, {head: "type"}, {head: "answered", right: true}, {head: "answer"},
-		{head: "first", right: true}, {head: "median", right: true}, {head: "max", right: true, drop: 2}, {head: "name", flex: true, drop: 1},
+		{head: "first", right: true}, {head: "median", right: true}, {head: "max", right: true, drop: 1}, {head: "name", flex: true},
 	}, indent: 2}
+	several := oneName(servers) == ""
 	for i := range servers {
 		v := &servers[i]
+		name := ""
+		if several {
+			name = bareName(v.Name)
+		}
 		answered := cell{text: fmt.Sprintf("%d/%d", v.Answered, v.Sent)}
 		if v.Answered < v.Sent {
 			answered.style = bad
 		}
 		t.addRow(cell{text: server(v.Addr, v.Transport)}, cell{text: v.Type}, answered, rcodeCell(v.Rcode),
-			cell{text: number(v.First)}, cell{text: number(v.Median)}, cell{text: number(v.Max)}, cell{text: v.Name})
+			cell{text: v.First.Column()}, cell{text: v.Median.Column()}, cell{text: v.Max.Column()}, cell{text: name})
 	}
 	return t
 }
@@ -183,7 +218,7 @@ func (s *sheet) reverse(all []dnscheck.Reverse) {
 		return
 	}
 	s.gap()
-	s.line(cell{"  " + reverseNote, dim})
+	s.para("  ", "  ", cell{reverseNote, dim})
 	reverseTable(all).write(s)
 }
 
@@ -192,10 +227,27 @@ func reverseTable(all []dnscheck.Reverse) *table {
 		{head: "of"}, {head: "address"}, {head: "answer"}, {head: "took", right: true}, {head: "confirmed", drop: 1}, {head: "name", flex: true},
 	}, indent: 2}
 	for _, v := range all {
-		t.addRow(cell{text: v.Of}, cell{text: addrText(v.Addr)}, rcodeCell(v.Rcode), cell{text: number(v.Elapsed)},
-			cell{text: yesNo(v.Confirmed)}, cell{text: strings.Join(v.Names, ", ")})
+		t.addRow(cell{text: v.Of}, cell{text: addrText(v.Addr)}, rcodeCell(v.Rcode), cell{text: v.Elapsed.Column()},
+			cell{text: yesNo(v.Confirmed)}, cell{text: bareNames(v.Names)})
 	}
 	return t
+}
+
+// bareName is a name without the root's dot, which only makes two spellings of
+// one name.
+func bareName(s string) string {
+	if len(s) > 1 {
+		return strings.TrimSuffix(s, ".")
+	}
+	return s
+}
+
+func bareNames(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = bareName(n)
+	}
+	return strings.Join(out, ", ")
 }
 
 // yesNo words a truth that may be unknown.

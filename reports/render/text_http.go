@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/internal/millis"
@@ -46,12 +45,23 @@ func phaseSum(p *httpcheck.Phases) float64 {
 func shownPhases(h *httpcheck.Result) (cold, warm httpcheck.Phases, note string) {
 	s := &h.Summary
 	if s.Cold > 0 || s.Warm > 0 {
-		return s.ColdPhases, s.WarmPhases, fmt.Sprintf("medians of %d cold and %d warm loads, ms", s.Cold, s.Warm)
+		return s.ColdPhases, s.WarmPhases, "medians of " + loadsText(s) + ", ms"
 	}
 	if ex := lastExchange(h); ex != nil {
 		return ex.Phases, httpcheck.Phases{}, "the last attempt, ms"
 	}
 	return cold, warm, ""
+}
+
+// loadsText counts the loads of each kind.
+func loadsText(s *httpcheck.Summary) string {
+	switch {
+	case s.Warm == 0:
+		return count(s.Cold, "cold load")
+	case s.Cold == 0:
+		return count(s.Warm, "warm load")
+	}
+	return fmt.Sprintf("%d cold and %s", s.Cold, count(s.Warm, "warm load"))
 }
 
 // lastExchange returns the last exchange that was tried; nil if none was.
@@ -118,14 +128,18 @@ func mainExchange(h *httpcheck.Result) *httpcheck.Exchange {
 }
 
 // http writes the phases of a load, its redirects and its controls.
-func (s *sheet) http(h *httpcheck.Result, verbose bool) {
+func (s *sheet) http(p part, verbose bool) {
+	h := p.http
 	cold, warm, note := shownPhases(h)
 	s.heading("HTTP phases", note)
 	if f := h.Failure; f != nil {
 		s.para("  ", "  ", cell{"failed in " + failureText(f), bad})
 	}
-	if note != "" {
+	if phaseSum(&cold)+phaseSum(&warm) > 0 {
 		s.waterfall(&cold, &warm)
+	}
+	if p.loadNote != "" {
+		s.para("  ", "  ", cell{p.loadNote, dim})
 	}
 	if t := redirectsTable(h); t != nil {
 		s.heading("Redirects", redirectsNote)
@@ -133,9 +147,9 @@ func (s *sheet) http(h *httpcheck.Result, verbose bool) {
 	}
 	if facts := httpFacts(h); len(facts) > 0 {
 		s.gap()
-		s.para("  ", "  ", cell{factLine(facts), dim})
+		s.facts(facts, 2)
 	}
-	if t := byRequestTable(h); t != nil {
+	if t := byRequestTable(h, verbose); t != nil {
 		s.heading("Requests", byRequestNote)
 		t.write(s)
 	}
@@ -166,12 +180,12 @@ func (s *sheet) waterfall(cold, warm *httpcheck.Phases) {
 	var at float64
 	for _, ph := range phaseList() {
 		c := ph.of(cold)
-		t.addSpan(span{at, c.Float()}, cell{text: ph.name}, cell{text: number(c)}, cell{text: number(ph.of(warm))}, cell{style: accent})
+		t.addSpan(span{at, c.Float()}, cell{text: ph.name}, cell{text: c.Column()}, cell{text: ph.of(warm).Column()}, cell{style: accent})
 		if c.Known() {
 			at += c.Float()
 		}
 	}
-	t.addRow(cell{"total", bold}, cell{number(cold.Total), bold}, cell{number(warm.Total), bold}, cell{})
+	t.addRow(cell{"total", bold}, cell{cold.Total.Column(), bold}, cell{warm.Total.Column(), bold}, cell{})
 	t.write(s)
 }
 
@@ -198,15 +212,19 @@ func redirectsTable(h *httpcheck.Result) *table {
 		if steps[i].Status > 0 {
 			status = strconv.Itoa(steps[i].Status)
 		}
-		t.add(strconv.Itoa(i+1), status, number(p.Total), number(p.Wait), number(p.Resolve), number(p.Connect), number(p.TLS), steps[i].URL)
+		t.add(strconv.Itoa(i+1), status, p.Total.Column(), p.Wait.Column(), p.Resolve.Column(), p.Connect.Column(), p.TLS.Column(), steps[i].URL)
 	}
 	return t
 }
 
-// byRequestTable compares the requests of a connection; nil if there is but
-// one.
-func byRequestTable(h *httpcheck.Result) *table {
+// byRequestTable compares the requests of a connection for the page itself,
+// and for what redirects to it if everything is wanted; nil if there is but one.
+func byRequestTable(h *httpcheck.Result, verbose bool) *table {
 	stats := h.Summary.ByRequest
+	several := slices.ContainsFunc(stats, func(r httpcheck.RequestStat) bool { return r.URL != stats[0].URL })
+	if ex := mainExchange(h); ex != nil && !verbose {
+		stats = slices.DeleteFunc(slices.Clone(stats), func(r httpcheck.RequestStat) bool { return r.URL != ex.URL })
+	}
 	if len(stats) < 2 {
 		return nil
 	}
@@ -216,7 +234,11 @@ func byRequestTable(h *httpcheck.Result) *table {
 	}, indent: 2}
 	for i := range stats {
 		r := &stats[i]
-		t.add(strconv.Itoa(r.Request), strconv.Itoa(r.Count), number(r.Server), number(r.Min), number(r.Max), r.URL)
+		url := ""
+		if several {
+			url = r.URL
+		}
+		t.add(strconv.Itoa(r.Request), strconv.Itoa(r.Count), r.Server.Column(), r.Min.Column(), r.Max.Column(), url)
 	}
 	return t
 }
@@ -232,98 +254,15 @@ func statusText(e *httpcheck.Exchange) string {
 	return "–"
 }
 
-// httpFacts names what was talked to and how.
-func httpFacts(h *httpcheck.Result) []fact {
-	var facts factCollector
-	if ex := mainExchange(h); ex != nil {
-		facts.exchange(ex)
-	}
-	s := &h.Summary
-	facts.ms("least RTT", s.MinRTT)
-	facts.ms("server at first request", s.ColdServer)
-	facts.ms("server at later requests", s.WarmServer)
-	facts.ms("server at second request", s.SecondServer)
-	if h.Body.Class != "" && h.Body.Class != "none" {
-		facts.add("body", size(s.Bytes)+", "+h.Body.Class)
-	}
-	facts.add("transfer", h.Body.Text)
-	if h.Requests > 0 {
-		facts.add("requests", strconv.Itoa(h.Requests))
-	}
-	return facts
-}
-
-// factCollector collects the facts that are known.
-type factCollector []fact
-
-func (f *factCollector) add(name, value string) {
-	if value != "" {
-		*f = append(*f, fact{name, value})
-	}
-}
-
-func (f *factCollector) ms(name string, v millis.Value) {
-	if v.Known() {
-		f.add(name, v.String())
-	}
-}
-
-// exchange adds what one exchange tells of its peer and its connection.
-func (f *factCollector) exchange(ex *httpcheck.Exchange) {
-	if ex.Status > 0 {
-		f.add("status", strconv.Itoa(ex.Status))
-	}
-	protocol := []string{ex.Protocol}
-	if ex.TLS != nil {
-		protocol = append(protocol, ex.TLS.Version)
-	}
-	f.add("protocol", nonEmpty(", ", protocol...))
-	f.add("from", ex.Remote)
-	f.add("software", Terminal(ex.ServerHeader, 80))
-	if t := ex.TLS; t != nil && t.Subject != "" && !t.NotAfter.IsZero() {
-		f.add("certificate", Terminal(t.Subject, 80)+" until "+t.NotAfter.UTC().Format("2006-01-02"))
-	}
-	if t := ex.TCP; t != nil {
-		f.add("TCP", fmt.Sprintf("MSS %d, sent again %d, out of order %d", t.SndMSS, t.Retrans, t.OutOfOrder))
-	}
-	if len(ex.Attempts) > 1 {
-		var tried []string
-		for _, a := range ex.Attempts[:min(len(ex.Attempts), 6)] {
-			how := "not used"
-			if a.Won {
-				how = "won"
-			} else if a.Error != "" {
-				how = Terminal(a.Error, 40)
-			}
-			tried = append(tried, a.Addr+" "+how)
-		}
-		f.add("dialled", strings.Join(tried, ", "))
-	}
-	var timings []string
-	for _, t := range ex.ServerTiming[:min(len(ex.ServerTiming), 8)] {
-		timings = append(timings, nonEmpty(" ", Terminal(t.Name, 30), strings.TrimSuffix(t.Dur.String(), "–")))
-	}
-	f.add("Server-Timing", strings.Join(timings, ", "))
-}
-
-// factLine writes facts one after the other.
-func factLine(facts []fact) string {
-	parts := make([]string, len(facts))
-	for i, f := range facts {
-		parts[i] = f.name + " " + f.value
-	}
-	return strings.Join(parts, " · ")
-}
-
 func controlsTable(controls []httpcheck.Control) *table {
 	t := &table{cols: []column{
 		{head: "control"}, {head: "status", right: true}, {head: "connect", right: true, drop: 2},
-		{head: "wait", right: true}, {head: "total", right: true}, {head: "decides", flex: true, drop: 1},
+		{head: "wait", right: true}, {head: "total", right: true}, {head: "decides", below: true},
 	}, indent: 2}
 	for i := range controls {
 		c := &controls[i]
 		p := &c.Exchange.Phases
-		t.add(c.Name, statusText(&c.Exchange), number(p.Connect), number(p.Wait), number(p.Total), c.Why)
+		t.add(c.Name, statusText(&c.Exchange), p.Connect.Column(), p.Wait.Column(), p.Total.Column(), c.Why)
 	}
 	return t
 }
@@ -343,8 +282,8 @@ func samplesTable(samples []httpcheck.Sample) *table {
 		for j := range sample.Exchanges {
 			e := &sample.Exchanges[j]
 			p := &e.Phases
-			t.add(load, strconv.Itoa(sample.Connection), strconv.Itoa(sample.Request), statusText(e), number(p.Resolve),
-				number(p.Connect), number(p.TLS), number(p.Wait), number(p.Receive), number(p.Total))
+			t.add(load, strconv.Itoa(sample.Connection), strconv.Itoa(sample.Request), statusText(e), p.Resolve.Column(),
+				p.Connect.Column(), p.TLS.Column(), p.Wait.Column(), p.Receive.Column(), p.Total.Column())
 			load = " └"
 		}
 	}

@@ -80,9 +80,9 @@ func hopRows(t *trace.Result) []hopRow {
 			}
 			row.addr, row.name = addrText(r.Addr), r.Name
 			row.sent = fmt.Sprintf("%d/%d", r.Received, r.Sent)
-			row.min, row.median, row.max = number(r.Min), number(r.Median), number(r.Max)
+			row.min, row.median, row.max = r.Min.Column(), r.Median.Column(), r.Max.Column()
 			row.minMS, row.medianMS, row.maxMS = r.Min.Float(), r.Median.Float(), r.Max.Float()
-			if r.ICMP != "" && r.ICMP != "time exceeded" {
+			if !expected(t, h, r.ICMP) {
 				row.note = r.ICMP
 			}
 			if len(r.Labels) > 0 {
@@ -92,6 +92,29 @@ func hopRows(t *trace.Result) []hopRow {
 		}
 	}
 	return rows
+}
+
+// narrows reports whether the path has more than one MTU; the heading has the
+// only one.
+func narrows(t *trace.Result) bool {
+	for i := range t.Hops {
+		if mtu := t.Hops[i].MTU; mtu != nil && (t.PMTU == nil || *mtu != *t.PMTU) {
+			return true
+		}
+	}
+	return false
+}
+
+// expected reports whether an answer is the one any hop at this place gives; it
+// is news only where it is another.
+func expected(t *trace.Result, h *trace.Hop, icmp string) bool {
+	switch icmp {
+	case "":
+		return true
+	case "echo reply", "port unreachable", "tcp reply", "udp reply":
+		return t.Reached && t.HopCount != nil && *t.HopCount == h.TTL
+	}
+	return icmp == "time exceeded"
 }
 
 // mtuText is an MTU column: empty rather than a dash, as most hops have none.
@@ -108,7 +131,11 @@ func pathTable(t *trace.Result, verbose bool) *table {
 		{head: "direct", right: true, drop: 6}, {head: "min", right: true}, {head: "median", right: true},
 		{head: "max", right: true, drop: 3}, {head: "MTU", right: true, drop: 4}, {head: "got", right: true, drop: 2}, {head: "answer", drop: 1},
 	}, indent: 2}
+	narrows := narrows(t)
 	for _, r := range hopRows(t) {
+		if !narrows && !verbose {
+			r.mtu = ""
+		}
 		loss := cell{text: r.loss}
 		if r.silent {
 			loss.style = dim
@@ -136,7 +163,7 @@ func (t *table) addSampled(d *trace.Sampled, note string) {
 		loss.style = bad
 	}
 	t.addRow(cell{text: "→"}, cell{nonEmpty(" ", fmt.Sprintf("%d × %s", d.Sent, d.Method), note), dim}, cell{}, loss, cell{},
-		cell{text: number(d.Min)}, cell{text: number(d.Median)}, cell{text: number(d.Max)}, cell{}, cell{}, cell{})
+		cell{text: d.Min.Column()}, cell{text: d.Median.Column()}, cell{text: d.Max.Column()}, cell{}, cell{}, cell{})
 }
 
 // pmtu writes the path MTU in sentences.

@@ -3,11 +3,9 @@ package render
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/reports"
 )
 
@@ -71,8 +69,11 @@ func cause(v *reports.Verdict) string {
 	if v.Component == nil || *v.Component == "" {
 		return ""
 	}
-	if v.Layer == "" {
+	switch v.Layer {
+	case "":
 		return *v.Component
+	case reports.None:
+		return "none (" + *v.Component + ")"
 	}
 	return string(v.Layer) + " / " + *v.Component
 }
@@ -94,27 +95,6 @@ func sentence(r *reports.Report) string {
 		return cause(v) + "."
 	}
 	return layerName(v.Layer) + "."
-}
-
-// msText writes a float of milliseconds as millis.Value does.
-func msText(ms float64) string {
-	ns := ms * float64(time.Millisecond)
-	if math.IsNaN(ns) || math.Abs(ns) >= math.MaxInt64 {
-		return "–"
-	}
-	return millis.Of(time.Duration(ns)).String()
-}
-
-// number writes milliseconds for a column headed "ms".
-func number(v millis.Value) string {
-	if !v.Known() {
-		return "–"
-	}
-	ms := v.Float()
-	if abs := math.Abs(ms); abs != 0 && abs < 0.095 {
-		return strconv.FormatFloat(ms, 'f', 2, 64)
-	}
-	return strconv.FormatFloat(ms, 'f', 1, 64)
 }
 
 // percent writes a share without pretending to know more than it does.
