@@ -81,7 +81,7 @@ func (b *builder) blame(v *reports.Verdict) []section {
 	}
 	parts := []any{newStack(v)}
 	t := &table{cols: []column{
-		{}, {head: "Cause"}, {head: "Share", right: true}, {head: "Excess", right: true}, {head: "Saves alone", right: true}, {head: "Where"},
+		{}, {head: "Cause"}, {head: "Share", right: true}, {head: "Excess", right: true}, {head: "Saves alone", right: true}, {head: "Where", below: true},
 	}}
 	for _, bl := range v.Blame {
 		t.addRow(cell{text: "■", style: layerStyle(bl.Layer)}, cell{string(bl.Layer) + " / " + bl.Component, bold}, cell{text: percent(bl.Share)},
@@ -119,10 +119,9 @@ func (b *builder) reproduce(r *reports.Report) []section {
 // table turns a table of the text form into one of HTML.
 func (b *builder) table(caption string, t *table) tableView {
 	_, place := t.natural()
-	shown := func(i int) bool { return place[i] == aligned || t.cols[i].below }
 	out := tableView{Kind: "table", Caption: caption}
 	for i, c := range t.cols {
-		if shown(i) {
+		if place[i] == aligned {
 			out.Head = append(out.Head, tdView{Text: c.head, Num: c.right, Chart: c.chart})
 		}
 	}
@@ -131,21 +130,28 @@ func (b *builder) table(caption string, t *table) tableView {
 		for _, c := range r.cells {
 			texts = append(texts, c.text)
 		}
-		if !b.fit(texts...) {
+		if b.fit(texts...) {
+			out.Rows = append(out.Rows, t.htmlRow(r, place))
+		}
+	}
+	return out
+}
+
+// htmlRow lays out one row.
+func (t *table) htmlRow(r row, place []placement) trView {
+	var out trView
+	for i, c := range r.cells {
+		if t.cols[i].below {
+			out.Below = nonEmpty(" · ", out.Below, c.text)
+		}
+		if place[i] != aligned {
 			continue
 		}
-		var cells []tdView
-		for i, c := range r.cells {
-			if !shown(i) {
-				continue
-			}
-			td := tdView{Text: strings.TrimSpace(c.text), Num: t.cols[i].right, Chart: t.cols[i].chart, Class: c.style.class()}
-			if td.Chart {
-				td.Bar = newBar(r.span, t.full)
-			}
-			cells = append(cells, td)
+		td := tdView{Text: strings.TrimSpace(c.text), Num: t.cols[i].right, Chart: t.cols[i].chart, Name: t.cols[i].flex, Class: c.style.class()}
+		if td.Chart {
+			td.Bar = newBar(r.span, t.full)
 		}
-		out.Rows = append(out.Rows, cells)
+		out.Cells = append(out.Cells, td)
 	}
 	return out
 }
@@ -154,12 +160,22 @@ func (b *builder) table(caption string, t *table) tableView {
 type tableView struct {
 	Kind, Caption string
 	Head          []tdView
-	Rows          [][]tdView
+	Rows          []trView
+}
+
+// Width is how many columns the table has.
+func (t tableView) Width() int { return len(t.Head) }
+
+// trView is a row, and the prose that stands below it.
+type trView struct {
+	Cells []tdView
+	Below string
 }
 
 type tdView struct {
 	Text, Class string
 	Num, Chart  bool
+	Name        bool // a name or a URL: breaks anywhere, but not into single letters
 	Bar         barView
 }
 

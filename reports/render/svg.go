@@ -94,6 +94,7 @@ type waterfallView struct {
 	Kind, Title, Desc string
 	Height            string
 	Rows              []waterfallRow
+	Total             waterfallRow
 	Ticks             []tick
 }
 
@@ -110,7 +111,11 @@ type tick struct {
 	Last        bool
 }
 
-const waterfallStep = 38 // pixels a phase
+// Pixels of a phase, and of the line below them.
+const (
+	waterfallStep = 38
+	totalStep     = 22
+)
 
 func newWaterfall(cold, warm *httpcheck.Phases) waterfallView {
 	out := waterfallView{Kind: "waterfall", Title: "Phases of a cold load"}
@@ -132,13 +137,18 @@ func newWaterfall(cold, warm *httpcheck.Phases) waterfallView {
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	bottom := float64(len(out.Rows) * waterfallStep)
+	y := float64(len(out.Rows) * waterfallStep)
+	out.Total = waterfallRow{Name: "total", Value: cold.Total.String(), TextY: px(y + 13)}
+	if warm.Total.Known() {
+		out.Total.Warm = "warm " + warm.Total.String()
+	}
+	bottom := y + totalStep
 	for i := range 5 {
 		share := float64(i) / 4
 		out.Ticks = append(out.Ticks, tick{X: pct(share), Y: px(bottom + 14), Label: tickText(share * full), Last: i == 4})
 	}
 	out.Height = px(bottom + 20)
-	out.Desc = strings.Join(desc, ", ")
+	out.Desc = strings.Join(append(desc, "total "+cold.Total.String()), ", ")
 	return out
 }
 

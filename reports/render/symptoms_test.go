@@ -231,3 +231,33 @@ func TestColumnOfDashesIsLeftOut(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", s.b.String(), want)
 	}
 }
+
+// On a telephone the caption of a table was cut: "Requests: the server's time,
+// by the place of a rec". It stood in the part of the page that scrolls.
+func TestCaptionDoesNotScrollWithItsTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := HTML(&b, sample(t, "network-loss"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	if strings.Contains(page, "<caption>") || !strings.Contains(page, "<figcaption>Redirects: "+redirectsNote+"</figcaption>") {
+		t.Error("a table has its caption within")
+	}
+	for part := range strings.SplitSeq(page, `<div class="scroll"`) {
+		if before, _, ok := strings.Cut(part, "</table>"); ok && strings.Contains(before, "<figcaption>") {
+			t.Errorf("a caption scrolls: %.200s", before)
+		}
+	}
+	if strings.Contains(pageCSS, "figcaption { white-space: nowrap") {
+		t.Error("captions do not wrap")
+	}
+}
+
+// The waterfall of the page had no total, the table of the text had.
+func TestWaterfallHasATotal(t *testing.T) {
+	r := sample(t, "network-loss")
+	v := newWaterfall(&r.HTTP.Summary.ColdPhases, &r.HTTP.Summary.WarmPhases)
+	if v.Total.Value != "1000 ms" || v.Total.Warm != "warm 306 ms" {
+		t.Errorf("total %q, %q", v.Total.Value, v.Total.Warm)
+	}
+}

@@ -111,7 +111,7 @@ func expected(t *trace.Result, h *trace.Hop, icmp string) bool {
 	switch icmp {
 	case "":
 		return true
-	case "echo reply", "port unreachable", "tcp reply", "udp reply":
+	case "echo reply", "port unreachable", "tcp reply", "udp reply", "syn-ack":
 		return t.Reached && t.HopCount != nil && *t.HopCount == h.TTL
 	}
 	return icmp == "time exceeded"
