@@ -200,14 +200,20 @@ func TestRequestsAreThoseForThePage(t *testing.T) {
 	}
 }
 
-// "medians of 6 cold and 0 warm loads", "1 loads".
+// "medians of 6 cold and 0 warm loads", "medians of 1 cold load"; and where half
+// of the loads had stalled, the table did not say so.
 func TestLoadsAreCounted(t *testing.T) {
 	for want, s := range map[string]httpcheck.Summary{
-		"6 cold loads": {Cold: 6}, "1 cold load": {Cold: 1}, "1 warm load": {Warm: 1},
-		"1 cold and 1 warm load": {Cold: 1, Warm: 1}, "5 cold and 10 warm loads": {Cold: 5, Warm: 10},
+		"medians of 6 cold loads": {Cold: 6}, "medians of 2 warm loads": {Warm: 2}, "of the only load that succeeded": {Cold: 1},
+		"medians of 1 cold and 1 warm load": {Cold: 1, Warm: 1}, "medians of 5 cold and 10 warm loads": {Cold: 5, Warm: 10},
 	} {
-		if got := loadsText(&s); got != want {
+		h := &httpcheck.Result{Summary: s}
+		if got := loadsText(h); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+		h.Samples = []httpcheck.Sample{{Failure: &httpcheck.Failure{}}, {}}
+		if got := loadsText(h); got != want+" (1 more failed)" {
+			t.Errorf("%q, want %q and the one that failed", got, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func phaseSum(p *httpcheck.Phases) float64 {
 func shownPhases(h *httpcheck.Result) (cold, warm httpcheck.Phases, note string) {
 	s := &h.Summary
 	if s.Cold > 0 || s.Warm > 0 {
-		return s.ColdPhases, s.WarmPhases, "medians of " + loadsText(s) + ", ms"
+		return s.ColdPhases, s.WarmPhases, loadsText(h) + ", ms"
 	}
 	if ex := lastExchange(h); ex != nil {
 		return ex.Phases, httpcheck.Phases{}, "the last attempt, ms"
@@ -53,15 +53,29 @@ func shownPhases(h *httpcheck.Result) (cold, warm httpcheck.Phases, note string)
 	return cold, warm, ""
 }
 
-// loadsText counts the loads of each kind.
-func loadsText(s *httpcheck.Summary) string {
+// loadsText counts the loads of each kind that the phases are medians of, and
+// those that failed and so are not among them.
+func loadsText(h *httpcheck.Result) string {
+	s := &h.Summary
+	text := fmt.Sprintf("medians of %d cold and %s", s.Cold, count(s.Warm, "warm load"))
 	switch {
+	case s.Cold+s.Warm == 1:
+		text = "of the only load that succeeded"
 	case s.Warm == 0:
-		return count(s.Cold, "cold load")
+		text = "medians of " + count(s.Cold, "cold load")
 	case s.Cold == 0:
-		return count(s.Warm, "warm load")
+		text = "medians of " + count(s.Warm, "warm load")
 	}
-	return fmt.Sprintf("%d cold and %s", s.Cold, count(s.Warm, "warm load"))
+	failed := 0
+	for i := range h.Samples {
+		if h.Samples[i].Failure != nil {
+			failed++
+		}
+	}
+	if failed > 0 {
+		text += fmt.Sprintf(" (%d more failed)", failed)
+	}
+	return text
 }
 
 // lastExchange returns the last exchange that was tried; nil if none was.
