@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,15 +41,8 @@ func Run(ctx context.Context, o Options) (*reports.Report, error) {
 	}
 	r := newRun(o, t)
 	r.measure(ctx)
-	if t.bare && r.refused() && ctx.Err() == nil {
-		r.say("http", "port 443 refuses, trying plain HTTP")
-		plain := newRun(o, t.overHTTP())
-		plain.measure(ctx)
-		if !plain.refused() {
-			r = plain
-		} else { // speak of the one that was meant
-			r.report.Environment.Notes = append(r.report.Environment.Notes, "port 80 refuses connections too")
-		}
+	if t.bare && ctx.Err() == nil {
+		r = r.orPlainHTTP(ctx)
 	}
 	return r.finish(ctx), nil
 }
@@ -183,10 +177,50 @@ func (r *run) openHTTP(found addresses) bool {
 	return true
 }
 
-// refused reports that port 443 refused every connection.
+// orPlainHTTP is the diagnosis over plain HTTP where a bare host turned out to
+// speak no TLS, else r.
+func (r *run) orPlainHTTP(ctx context.Context) *run {
+	port := r.target.url.Port()
+	switch {
+	case r.refused() && port == "":
+		r.say("http", "port 443 refuses, trying plain HTTP")
+	case r.withoutTLS():
+		r.say("http", "the server speaks no TLS, trying plain HTTP")
+	default:
+		return r
+	}
+	plain := newRun(r.opt, r.target.overHTTP())
+	plain.measure(ctx)
+	if !plain.refused() && (port == "" || !plain.failed()) {
+		return plain
+	}
+	// Speak of the one that was meant.
+	note := "port 80 refuses connections too"
+	if port != "" {
+		note = "port " + port + " does not answer to plain HTTP either"
+	}
+	r.report.Environment.Notes = append(r.report.Environment.Notes, note)
+	return r
+}
+
+func (r *run) failed() bool { return r.report.HTTP == nil || r.report.HTTP.Failure != nil }
+
+// refused reports that the port refused every connection.
 func (r *run) refused() bool {
 	h := r.report.HTTP
 	return h != nil && h.Failure != nil && h.Failure.Kind == "refused" && h.Failure.Phase == "connect"
+}
+
+// withoutTLS reports that what answered the TLS handshake was something else.
+func (r *run) withoutTLS() bool { return r.report.HTTP != nil && WithoutTLS(r.report.HTTP.Failure) }
+
+// WithoutTLS reports whether a fetch failed since the server answered the TLS
+// handshake with something else, as one does that speaks plain HTTP on the
+// port. Nil is no failure.
+func WithoutTLS(f *httpcheck.Failure) bool {
+	// The words are crypto/tls's (RecordHeaderError); an alert, which a server
+	// sends that does speak TLS, reads otherwise.
+	return f != nil && f.Kind == "tls" && strings.Contains(f.Text, "does not look like a TLS handshake")
 }
 
 // finish completes the report and has it judged.

@@ -88,35 +88,45 @@ type target struct {
 }
 
 func parseTarget(raw string) (target, error) {
-	bare := !strings.Contains(raw, "://")
-	if bare {
+	t := target{bare: !hasScheme(raw)}
+	given := Redacted(raw) // for errors
+	if t.bare {
 		raw = "https://" + bracketed(raw)
 	}
 	u, err := url.Parse(raw)
-	if err != nil {
-		return target{}, fmt.Errorf("diagnose: target %q: %w", raw, err)
+	if err != nil { // whose text would repeat the URL, and perhaps a password
+		return target{}, fmt.Errorf("diagnose: target %q is no URL", given)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return target{}, fmt.Errorf("diagnose: target %q: scheme %q is neither http nor https", raw, u.Scheme)
+		return target{}, fmt.Errorf("diagnose: target %q: scheme %q is neither http nor https", given, u.Scheme)
 	}
 	if u.Hostname() == "" {
-		return target{}, fmt.Errorf("diagnose: target %q has no host", raw)
+		return target{}, fmt.Errorf("diagnose: target %q has no host", given)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return target{}, fmt.Errorf("diagnose: target %q: port %q is not between 1 and 65535", raw, port)
+			return target{}, fmt.Errorf("diagnose: target %q: port %q is not between 1 and 65535", given, port)
 		}
 	}
 	if u.Path == "" {
 		u.Path = "/"
 	}
-	return target{url: u, bare: bare}, nil
+	t.url = u
+	return t, nil
 }
 
-// bracketed puts a bare IPv6 address into the brackets a URL wants.
+// hasScheme reports whether s begins with a scheme and "://". That may also
+// stand in the query of a bare host.
+func hasScheme(s string) bool {
+	scheme, _, ok := strings.Cut(s, "://")
+	return ok && !strings.ContainsAny(scheme, "/?#@:[")
+}
+
+// bracketed puts a bare IPv6 address into the brackets a URL wants, where the
+// sign before a zone is written %25 (RFC 6874).
 func bracketed(s string) string {
 	if a, err := netip.ParseAddr(s); err == nil && a.Is6() {
-		return "[" + s + "]"
+		return "[" + strings.Replace(s, "%", "%25", 1) + "]"
 	}
 	return s
 }
@@ -142,14 +152,50 @@ func (t target) port() uint16 {
 func (t target) view() reports.Target {
 	u := *t.url
 	u.User = nil
-	u.Fragment = ""
-	if q := u.Query(); len(q) > 0 {
-		for k := range q {
-			q[k] = []string{"…"}
-		}
-		u.RawQuery = strings.ReplaceAll(q.Encode(), url.QueryEscape("…"), "…")
+	return reports.Target{URL: Redacted(u.String()), Host: t.url.Hostname(), Port: t.port()}
+}
+
+// mask stands for what a report must not tell.
+const mask = "…"
+
+// Redacted is a URL, or a text that may be one, as it may stand in a ticket:
+// user information and the values of the query are masked, the fragment, which
+// no server gets, is gone. Every place that shows a URL shows this form, so
+// that the command line, the target and the exchanges of a report agree.
+func Redacted(s string) string {
+	scheme := ""
+	if hasScheme(s) {
+		i := strings.Index(s, "://") + len("://")
+		scheme, s = s[:i], s[i:]
 	}
-	return reports.Target{URL: u.String(), Host: t.url.Hostname(), Port: t.port()}
+	s, _, _ = strings.Cut(s, "#")
+	rest, query, asks := strings.Cut(s, "?")
+	authority, _, _ := strings.Cut(rest, "/")
+	// Everything before the last @ of the authority is user information.
+	if at := strings.LastIndex(authority, "@"); at > 0 {
+		rest = mask + rest[at:]
+	}
+	if !asks {
+		return scheme + rest
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		pairs[i] = maskPair(pair)
+	}
+	return scheme + rest + "?" + strings.Join(pairs, "&")
+}
+
+// maskPair masks the value of one pair of a query. A pair without a value may
+// be a token by itself, also one that ends in the padding of base64.
+func maskPair(pair string) string {
+	key, value, _ := strings.Cut(pair, "=")
+	switch {
+	case pair == "":
+		return ""
+	case strings.Trim(value, "=") == "":
+		return mask
+	}
+	return key + "=" + mask
 }
 
 // localAddr is the address this host would use towards addr; the zero Addr if
