@@ -7,9 +7,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
+	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports"
+	"github.com/whyslow/whyslow/trace"
 )
 
 const (
@@ -20,39 +27,86 @@ const (
 	maxValues = 1 << 17
 )
 
+// mostMS bounds the milliseconds of a cause: a year. No measurement takes as
+// long, and what is larger would be printed with hundreds of digits.
+const mostMS = 366 * 24 * 3600 * 1000
+
 // ReadReport reads what JSON has written. It refuses more than 16 MiB, another
 // schema, and a value that no report can hold, and says where that value
 // stands. Keys it does not know are skipped: a later version may add some.
 func ReadReport(r io.Reader) (*reports.Report, error) {
+	rep, err := read[reports.Report](r, reports.Schema)
+	if err == nil {
+		err = checkReport(rep)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("render: reading report: %w", err)
+	}
+	return rep, nil
+}
+
+// ReadResult is ReadReport for the result of a single instrument, T, with its
+// schema.
+func ReadResult[T any](r io.Reader, schema string) (*T, error) {
+	v, err := read[T](r, schema)
+	if err != nil {
+		return nil, fmt.Errorf("render: reading result: %w", err)
+	}
+	return v, nil
+}
+
+// members are those without which a single instrument's result says nothing.
+// Of a report checkReport knows.
+func members(schema string) []string {
+	switch schema {
+	case trace.Schema:
+		return []string{"target", "hops"}
+	case pmtu.Schema:
+		return []string{"target", "mtu"}
+	case dnscheck.Schema:
+		return []string{"name", "stub"}
+	case httpcheck.Schema:
+		return []string{"url", "samples"}
+	}
+	return nil
+}
+
+func read[T any](r io.Reader, schema string) (*T, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxReport+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("render: reading report: %w", err)
+		return nil, err
 	case len(b) > maxReport:
-		return nil, fmt.Errorf("render: reading report: longer than %d MiB", maxReport>>20)
+		return nil, fmt.Errorf("longer than %d MiB", maxReport>>20)
 	case countValues(b) > maxValues:
-		return nil, fmt.Errorf("render: reading report: more than %d values", maxValues)
+		return nil, fmt.Errorf("more than %d values", maxValues)
 	}
+	v := new(T)
 	var head struct {
 		Schema *string `json:"schema"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, fmt.Errorf("render: reading report: %w", placeError(b, &reports.Report{}, err))
+		return nil, placeError(b, v, err)
 	}
 	if head.Schema == nil {
-		return nil, fmt.Errorf("render: reading report: schema: missing, want %q", reports.Schema)
+		return nil, fmt.Errorf("schema: missing, want %q", schema)
 	}
-	if *head.Schema != reports.Schema {
-		return nil, fmt.Errorf("render: reading report: schema: %q, want %q", Terminal(*head.Schema, 60), reports.Schema)
+	if *head.Schema != schema {
+		return nil, fmt.Errorf("schema: %q, want %q", Terminal(*head.Schema, 60), schema)
 	}
-	rep := new(reports.Report)
-	if err := json.Unmarshal(b, rep); err != nil {
-		return nil, fmt.Errorf("render: reading report: %w", placeError(b, rep, err))
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(b, &given); err != nil {
+		return nil, placeError(b, v, err)
 	}
-	if err := checkReport(rep); err != nil {
-		return nil, fmt.Errorf("render: reading report: %w", err)
+	for _, name := range members(schema) {
+		if _, ok := given[name]; !ok {
+			return nil, fmt.Errorf("%s: missing", name)
+		}
 	}
-	return rep, nil
+	if err := json.Unmarshal(b, v); err != nil {
+		return nil, placeError(b, v, err)
+	}
+	return v, checkNumbers("", reflect.ValueOf(v))
 }
 
 // checkReport refuses what the types allow and the contract does not.
@@ -66,26 +120,61 @@ func checkReport(r *reports.Report) error {
 	case !slices.Contains(layers, v.Layer):
 		return fmt.Errorf("verdict.layer: %q, want one of %q", Terminal(string(v.Layer), 40), layers)
 	}
-	if !share(v.Confidence) {
-		return fmt.Errorf("verdict.confidence: %v, want 0 to 1", v.Confidence)
-	}
 	for i, b := range v.Blame {
-		switch {
-		case !slices.Contains(layers, b.Layer):
+		if !slices.Contains(layers, b.Layer) {
 			return fmt.Errorf("verdict.blame[%d].layer: %q, want one of %q", i, Terminal(string(b.Layer), 40), layers)
-		case !share(b.Share):
-			return fmt.Errorf("verdict.blame[%d].share: %v, want 0 to 1", i, b.Share)
 		}
 	}
-	if t := r.Trace; t != nil {
-		for i, h := range t.Hops {
-			if h.TTL < 1 || h.TTL > 255 {
-				return fmt.Errorf("trace.hops[%d].ttl: %d, want 1 to 255", i, h.TTL)
-			}
-			if !share(h.Loss) {
-				return fmt.Errorf("trace.hops[%d].loss: %v, want 0 to 1", i, h.Loss)
+	return nil
+}
+
+// hopTTL is the path of the TTL of a hop, in a report and in a trace.
+var hopTTL = regexp.MustCompile(`^(trace\.)?hops\[\d+\]\.ttl$`)
+
+// checkNumbers refuses numbers that the types allow and nothing measured can
+// be. It returns the path of the first.
+func checkNumbers(path string, v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return checkNumbers(path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := checkNumbers(fmt.Sprintf("%s[%d]", path, i), v.Index(i)); err != nil {
+				return err
 			}
 		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if name == "" { // not of the JSON form, or of a type with a form of its own
+				continue
+			}
+			if err := checkNumbers(strings.TrimPrefix(path+"."+name, "."), v.Field(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Float64:
+		return checkFloat(path, v.Float())
+	case reflect.Int:
+		if n := v.Int(); hopTTL.MatchString(path) && (n < 1 || n > 255) {
+			return fmt.Errorf("%s: %d, want 1 to 255", path, n)
+		}
+	}
+	return nil
+}
+
+// checkFloat knows the two kinds of numbers with fractions there are:
+// milliseconds and shares.
+func checkFloat(path string, x float64) error {
+	switch key := path[strings.LastIndexByte(path, '.')+1:]; {
+	case key == "ms" || strings.HasSuffix(key, "_ms"):
+		if math.IsNaN(x) || math.Abs(x) > mostMS {
+			return fmt.Errorf("%s: %v is out of range, want at most %d", path, x, mostMS)
+		}
+	case !share(x):
+		return fmt.Errorf("%s: %v, want 0 to 1", path, x)
 	}
 	return nil
 }
