@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/whyslow/whyslow/internal/diagnose"
 )
 
 // Run runs one command line, without the program's name, and returns the exit
@@ -44,7 +46,7 @@ func report(w io.Writer, cmd *cobra.Command, status int, err error) {
 	if se, ok := errors.AsType[*statusError](err); ok && se.err == nil {
 		return
 	}
-	fmt.Fprintf(w, "%s: %s\n", cmd.CommandPath(), clean(err.Error()))
+	fmt.Fprintf(w, "%s: %s\n", cmd.CommandPath(), clean(readable(err)))
 	if status == statusUsage {
 		fmt.Fprintf(w, "Try: %s --help\n", cmd.CommandPath())
 	}
@@ -118,7 +120,7 @@ func commands() []func(*Env) *cobra.Command {
 // reason is a web address given without one.
 func unknownCommand(root *cobra.Command, arg string) error {
 	if strings.Contains(arg, ".") || strings.Contains(arg, "://") {
-		return usagef("%q is no command; to diagnose it: whyslow report %s", arg, arg)
+		return usagef("%s is no command; to diagnose it: whyslow report %s", quoted(arg), diagnose.Redacted(arg))
 	}
 	var names []string
 	for _, sub := range root.Commands() {
@@ -127,7 +129,7 @@ func unknownCommand(root *cobra.Command, arg string) error {
 		}
 	}
 	if near := nearest(names, arg); near != "" {
-		return usagef("%q is no command; did you mean %s?", arg, near)
+		return usagef("%s is no command; did you mean %s?", quoted(arg), near)
 	}
-	return usagef("%q is no command", arg)
+	return usagef("%s is no command", quoted(arg))
 }

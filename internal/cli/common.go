@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/x509"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,10 +41,10 @@ func (c *common) addTo(fs *pflag.FlagSet, short letters) {
 	add.SortFlags = false
 	add.BoolVarP(&c.ipv4, "ipv4", "4", false, "use IPv4 only")
 	add.BoolVarP(&c.ipv6, "ipv6", "6", false, "use IPv6 only")
-	add.StringVar(&c.resolvConf, "resolv-conf", "", "read the resolver configuration from `FILE`")
-	add.StringVar(&c.caCert, "cacert", "", "trust the certificates in `FILE` (PEM) instead of the system's")
+	add.Var(textValue{&c.resolvConf, "FILE"}, "resolv-conf", "read the resolver configuration from FILE")
+	add.Var(textValue{&c.caCert, "FILE"}, "cacert", "trust the certificates in FILE (PEM) instead of the system's")
 	add.BoolVarP(&c.insecure, "insecure", short.insecure, false, "accept any certificate")
-	add.StringVarP(&c.iface, "interface", short.iface, "", "send through the network interface `NAME`")
+	add.VarP(textValue{&c.iface, "NAME"}, "interface", short.iface, "send through the network interface NAME")
 	add.VarP(addrValue{&c.source}, "source", short.source, "send from this local address")
 	add.Var(newDuration(&c.maxTime, leastMaxTime, mostMaxTime), "max-time", "end after this time and show what is known")
 	c.addOutput(add)
@@ -58,8 +57,8 @@ func (c *common) addTo(fs *pflag.FlagSet, short letters) {
 // addOutput registers the flags that say how to write a result, alone for a
 // command that measures nothing.
 func (c *common) addOutput(fs *pflag.FlagSet) {
-	c.format, c.color = formatText, "auto"
-	fs.Var(enumValue{&c.format, []string{formatText, formatJSON, formatMarkdown, formatHTML}}, "format", "how to write the result")
+	c.color = "auto"
+	fs.Var(enumValue{&c.format, []string{formatText, formatJSON, formatMarkdown, formatHTML}}, "format", "how to write the result (default text)")
 	fs.BoolVar(&c.json, "json", false, "short for --format json")
 	fs.VarP(outputsValue{&c.outputs}, "output", "o", "write to FILE too, readable by you alone; repeatable; the format follows the extension: .txt, .json, .md, .html")
 	fs.Var(enumValue{&c.color, []string{"auto", "always", "never"}}, "color", "colour the text; auto is only on a terminal without NO_COLOR")
@@ -72,17 +71,25 @@ func (c *common) check() error {
 	if c.ipv4 && c.ipv6 {
 		return usagef("-4, --ipv4 and -6, --ipv6 exclude each other")
 	}
-	if c.json {
+	switch {
+	case c.json && c.format != "" && c.format != formatJSON:
+		return usagef("--json and --format %s exclude each other", c.format)
+	case c.json:
 		c.format = formatJSON
+	case c.format == "":
+		c.format = formatText
 	}
-	if a := c.source; a.IsValid() && (c.ipv4 && a.Is6() || c.ipv6 && a.Is4()) {
-		return usagef("--source: %s is of the other address family", a)
+	if err := c.checkLocal(); err != nil {
+		return err
 	}
 	if c.resolvConf != "" {
-		if f, err := os.Open(c.resolvConf); err != nil {
+		if err := checkReadable(c.resolvConf); err != nil {
 			return usagef("--resolv-conf: %w", err)
-		} else {
-			f.Close()
+		}
+	}
+	for _, o := range c.outputs {
+		if err := checkWritable(o.path); err != nil {
+			return usagef("-o, --output: %s cannot be written: %w", o.path, err)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ run on loopback.`,
   whyslow demo --all --json          the same with whole reports, for a script`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%q: one scenario at a time, or --all", args[1])
+				return usagef("%s: one scenario at a time, or --all", quoted(args[1]))
 			}
 			return nil
 		},
@@ -79,7 +79,7 @@ func runDemo(ctx context.Context, env *Env, o *demoOptions, args []string) error
 		return err
 	}
 	if o.list {
-		return o.writeList(env.Out)
+		return unwritten(o.writeList(env.Out))
 	}
 	inside := netlab.Inside()
 	refused := error(nil)
@@ -221,24 +221,18 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	if d.o.format == formatText && !(d.o.quiet && len(d.o.outputs) > 0) {
 		d.writeTruth(s, out)
 	}
-	if d.o.format == formatJSON {
-		if err := d.writeOutcome(d.env.Out, out); err != nil {
-			return err
-		}
-		d.o.quiet = true // stdout has its form already; the files follow
-	}
 	if err := d.deliver(out); err != nil {
 		return err
 	}
 	return outcome(ctx, false)
 }
 
-// deliver writes the report, to stdout unless that has the outcome already.
+// deliver writes the report. As JSON, stdout has it within the outcome.
 func (d *demonstration) deliver(out demo.Outcome) error {
-	if d.o.format == formatJSON && len(d.o.outputs) == 0 {
-		return nil
+	if d.o.format != formatJSON {
+		return deliver(d.env, &d.o.common, render.ReportForms(), out.Report)
 	}
-	return deliver(d.env, &d.o.common, render.ReportForms(), out.Report)
+	return unwritten(d.writeOutcome(d.env.Out, out), save(d.env, &d.o.common, render.ReportForms(), out.Report))
 }
 
 func loopbackNames() []string {
@@ -314,11 +308,11 @@ func (d *demonstration) all(ctx context.Context, scenarios []demo.Scenario) erro
 			break
 		}
 		if err := t.row(out); err != nil {
-			return err
+			return unwritten(err)
 		}
 	}
 	if err := t.end(); err != nil {
-		return err
+		return unwritten(err)
 	}
 	return outcome(ctx, false)
 }

@@ -72,7 +72,7 @@ func parseQuestion(args []string, reverse bool) (question, error) {
 		if s, ok := strings.CutPrefix(a, "@"); ok {
 			addr, err := netip.ParseAddr(s)
 			if err != nil {
-				return q, usagef("%q: give the server's address, as in @192.0.2.53", a)
+				return q, usagef("%s: give the server's address, as in @192.0.2.53", quoted(a))
 			}
 			q.servers = append(q.servers, addr)
 			continue
@@ -91,7 +91,7 @@ func parseQuestion(args []string, reverse bool) (question, error) {
 		case "PTR":
 			reverse = true
 		default:
-			return q, usagef("%q: only A, AAAA and PTR lookups delay a web page and are measured; one name at a time", a)
+			return q, usagef("%s: only A, AAAA and PTR lookups delay a web page and are measured; one name at a time", quoted(a))
 		}
 	}
 	if q.name == "" {
@@ -101,9 +101,15 @@ func parseQuestion(args []string, reverse bool) (question, error) {
 	isAddr := err == nil || strings.HasSuffix(strings.TrimSuffix(strings.ToLower(q.name), "."), ".arpa")
 	switch {
 	case reverse && !isAddr:
-		return q, usagef("%q is no address; PTR and -x, --reverse want one", q.name)
-	case !isAddr && !plausibleHost(q.name):
-		return q, usagef("%q is no domain name", q.name)
+		return q, usagef("%s is no address; PTR and -x, --reverse want one", quoted(q.name))
+	case strings.ContainsAny(q.name, "/:@?#") && !isAddr:
+		return q, usagef("%s is no domain name; of a URL, give the host alone", quoted(q.name))
+	case !isAddr:
+		if err := checkHost(q.name); err != nil {
+			return q, usagef("%s %w", quoted(q.name), err)
+		}
+	}
+	switch {
 	case len(q.servers) > maxServers:
 		return q, usagef("@%s: a resolver uses %d servers at most", q.servers[maxServers], maxServers)
 	}
@@ -118,7 +124,11 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.answerable(ctx, q); err != nil {
+		return err
+	}
 	opt := o.dnsOptions(q.name)
+	opt.Family = dnscheck.Family(o.family()) // a server of one family knows both
 	if q.family != dnscheck.Any {
 		if opt.Family != dnscheck.Any && opt.Family != q.family {
 			return usagef("-4, -6: the type asked for belongs to the other address family")
@@ -133,16 +143,7 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 		opt.Config.Nameservers, opt.Config.NameserverLines = q.servers, nil
 		opt.NoHosts = true // whoever names a server wants its answer
 	}
-	p := newProgress(env, &o.common)
-	defer p.done()
-	p.set("resolving %s", q.name)
-	opt.OnStub = func(s *dnscheck.Stub) {
-		p.set("resolving %s: %s in %s; asking each server", q.name, s.Rcode, s.Elapsed)
-	}
-	res, err := measure(ctx, &o.common, "resolving "+q.name, func(ctx context.Context) (*dnscheck.Result, error) {
-		return dnscheck.Run(ctx, opt)
-	})
-	p.done()
+	res, err := o.ask(ctx, env, opt)
 	if err != nil {
 		return err
 	}
@@ -152,4 +153,33 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 	// A reverse lookup without a name is an answer; a name without an address
 	// leaves nothing to connect to.
 	return outcome(ctx, res.Stub != nil && len(res.Stub.Addrs) == 0)
+}
+
+// answerable refuses a question that the flags contradict.
+func (o *dnsOptions) answerable(ctx context.Context, q question) error {
+	if a, err := netip.ParseAddr(q.name); err == nil && (o.ipv4 && a.Is6() || o.ipv6 && a.Is4()) {
+		return usagef("-4, -6: %s is of the other address family; leave the flag out", a)
+	}
+	if len(q.servers) == 0 {
+		return o.checkNameservers(ctx, q.name)
+	}
+	for _, s := range q.servers {
+		if err := o.checkServers([]netip.Addr{s}); err != nil {
+			return usagef("@%s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// ask measures one question and shows how far it is.
+func (o *dnsOptions) ask(ctx context.Context, env *Env, opt dnscheck.Options) (*dnscheck.Result, error) {
+	p := newProgress(env, &o.common)
+	defer p.done()
+	p.set("resolving %s", opt.Name)
+	opt.OnStub = func(s *dnscheck.Stub) {
+		p.set("resolving %s: %s in %s; asking each server", opt.Name, s.Rcode, s.Elapsed)
+	}
+	return measure(ctx, &o.common, "resolving "+opt.Name, func(ctx context.Context) (*dnscheck.Result, error) {
+		return dnscheck.Run(ctx, opt)
+	})
 }

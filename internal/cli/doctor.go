@@ -75,22 +75,27 @@ host. Whatever is missing comes with the one line that would mend it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "write JSON")
-	cmd.Flags().StringVar(&o.resolvConf, "resolv-conf", "", "read the resolver configuration from `FILE`")
+	cmd.Flags().Var(textValue{&o.resolvConf, "FILE"}, "resolv-conf", "read the resolver configuration from FILE")
 	return cmd
 }
 
 func runDoctor(ctx context.Context, env *Env, o *doctorOptions) error {
+	if o.resolvConf != "" {
+		if err := checkReadable(o.resolvConf); err != nil {
+			return usagef("--resolv-conf: %w", err)
+		}
+	}
 	caps, ok := await(ctx, netprobe.Capabilities)
 	if !ok || ctx.Err() != nil {
 		return exit(statusInterrupted)
 	}
 	c := examine(caps, inspectResolver(o.resolvConf))
 	if !o.json {
-		return c.write(env.Out)
+		return unwritten(c.write(env.Out))
 	}
 	enc := json.NewEncoder(env.Out)
 	enc.SetIndent("", "  ")
-	return enc.Encode(c)
+	return unwritten(enc.Encode(c))
 }
 
 func examine(caps []netprobe.Capability, r resolver) *checkup {
@@ -167,7 +172,7 @@ func inspectResolver(file string) resolver {
 	r := resolver{File: file, Nameservers: []string{}, Search: []string{}, Warnings: []string{}}
 	cfg, err := dnscheck.LoadResolvConf(file)
 	if err != nil {
-		r.Error = err.Error()
+		r.Error = readable(err)
 		return r
 	}
 	r.File, r.TimeoutMS, r.Attempts, r.Ndots = cfg.File, cfg.Timeout.Milliseconds(), cfg.Attempts, cfg.Ndots

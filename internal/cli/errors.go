@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ const (
 	statusInconclusive = 3
 	statusUnmeasured   = 4  // the target could not be measured
 	statusUsage        = 64 // EX_USAGE of sysexits.h
+	statusUnwritten    = 74 // EX_IOERR: the result could not be written
 	statusInterrupted  = 130
 )
 
@@ -53,6 +56,34 @@ func usagef(format string, args ...any) error {
 // say what failed, on what, why, and what to do next.
 func failf(format string, args ...any) error {
 	return &statusError{status: statusUnmeasured, err: fmt.Errorf(format, args...)}
+}
+
+// packages are the prefixes that this module's errors have on every level,
+// which tell a programmer where, and nobody else anything.
+var packages = regexp.MustCompile(`(^|[:;(] )(?:(?:demo|diagnose|dnscheck|httpcheck|millis|netlab|netprobe|pmtu|render|reports|servers|simnet|trace|wire): )+`)
+
+// readable is an error as one line for people. Of errors that were joined,
+// each stands on a line of its own.
+func readable(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		line = packages.ReplaceAllString(strings.TrimSpace(line), "$1")
+		if line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// refusals are the reasons of an error that says of each of several ways why
+// it was refused, without the steps that led to them.
+func refusals(err error) string {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if joined, ok := e.(interface{ Unwrap() []error }); ok {
+			return readable(errors.Join(joined.Unwrap()...))
+		}
+	}
+	return readable(err)
 }
 
 // statusOf returns the exit status of a command's error. An error without one

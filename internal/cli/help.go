@@ -46,7 +46,8 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		fmt.Fprint(w, `
 Exit status: 0 measured, whatever the verdict; 1, 2, 3 with --fail-on only;
-4 the target could not be measured; 64 usage error; 130 interrupted.
+4 the target could not be measured; 64 usage error; 74 the result could not be
+written (what -o cannot take is printed instead); 130 interrupted.
 `)
 	}
 }
@@ -139,7 +140,7 @@ func splitFlags(cmd *cobra.Command) (own, common *pflag.FlagSet) {
 // noArgs refuses arguments with a usage error.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%q: this command takes no argument", args[0])
+		return usagef("%s: this command takes no argument", quoted(args[0]))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func oneArg(name, example string) cobra.PositionalArgs {
 		case 1:
 			return nil
 		}
-		return usagef("%q: one %s at a time", args[1], name)
+		return usagef("%s: one %s at a time", quoted(args[1]), name)
 	}
 }
 

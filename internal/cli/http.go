@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/diagnose"
 	"github.com/whyslow/whyslow/reports/render"
 )
 
@@ -51,10 +53,10 @@ figures tell the network from both. A bare host means https, then http if port
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&o.method, "request", "X", "", "request `METHOD` (default GET)")
+	fs.VarP(methodValue{textValue{&o.method, "METHOD"}}, "request", "X", "request METHOD (default GET)")
 	fs.BoolVarP(&o.head, "head", "I", false, "request headers only (HEAD)")
 	fs.VarP(headerValue{&o.headers}, "header", "H", "send this header; repeatable")
-	fs.StringVarP(&o.userAgent, "user-agent", "A", "", "send this User-Agent `NAME`")
+	fs.VarP(textValue{&o.userAgent, "NAME"}, "user-agent", "A", "send this User-Agent NAME")
 	fs.Var(countValue{&o.samples, 1, 100}, "samples", "fresh connections (default 5)")
 	fs.Var(countValue{&o.perConn, 1, 100}, "per-connection", "requests on each of them (default 3)")
 	fs.Var(countValue{&o.maxRequests, 1, 1000}, "max-requests", "bound on all requests, controls and redirects included (default 25, or what --samples needs)")
@@ -71,7 +73,7 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	t, err := parseTarget(arg)
+	t, err := o.target(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -79,10 +81,22 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 	if err != nil {
 		return err
 	}
+	var local error // what these flags do not permit
+	opt.Resolver = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		addrs, err := o.resolve(ctx, host)
+		if _, ours := errors.AsType[*statusError](err); ours && host == t.host {
+			local = err
+		}
+		return addrs, err
+	}
 	p := newProgress(env, &o.common)
 	defer p.done()
 	res, err := measure(ctx, &o.common, "fetching "+t.given, func(ctx context.Context) (*httpcheck.Result, error) {
-		return fetch(ctx, p, opt, t)
+		res, err := fetch(ctx, p, opt, t)
+		if local != nil {
+			return nil, local
+		}
+		return res, err
 	})
 	p.done()
 	if err != nil {
@@ -93,7 +107,7 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 		return err
 	}
 	if res.Failure != nil && !o.quiet {
-		if r := remedy(res.Failure, t); r != "" {
+		if r := o.remedy(res.Failure, t); r != "" {
 			fmt.Fprintln(env.Err, clean(r))
 		}
 	}
@@ -102,52 +116,69 @@ func runHTTP(ctx context.Context, env *Env, o *httpOptions, arg string) error {
 
 // remedy says what to do about a URL that could not be fetched, "" where the
 // failure says it all.
-func remedy(f *httpcheck.Failure, t target) string {
+func (c *common) remedy(f *httpcheck.Failure, t target) string {
 	switch f.Kind {
 	case "nxdomain", "dns":
+		if lacks := c.lacking(t.host); lacks != "" && strings.Contains(f.Text, noAddress) {
+			return lacks
+		}
 		return "whyslow dns " + t.host + " shows each step of the resolution"
 	case "refused":
 		return "nothing listens there: check the port, and that the server runs"
 	case "unreachable", "timeout":
-		return "whyslow trace -T " + t.given + " shows how far packets come"
+		return fmt.Sprintf("whyslow trace -T -p %d %s shows how far packets come", t.port, t.host)
 	case "certificate":
 		return "--cacert FILE trusts a private authority; -k, --insecure measures in spite of the certificate"
 	case "tls", "protocol":
-		if strings.HasPrefix(t.url, "https://") {
-			plain := "http://" + strings.TrimPrefix(t.url, "https://")
+		if plain := withoutTLS(t.url); plain != "" {
 			return "if the server speaks plain HTTP on that port: whyslow http " + plain
 		}
 	}
 	return ""
 }
 
-// fetch measures the target, over plain http if it is a bare host that refuses
-// port 443.
+// withoutTLS is the same address over plain HTTP, fit to be shown; "" if it is
+// that already.
+func withoutTLS(url string) string {
+	rest, ok := strings.CutPrefix(diagnose.Redacted(url), "https://")
+	if !ok {
+		return ""
+	}
+	rest, _, _ = strings.Cut(rest, "?") // masked, so no use
+	return "http://" + rest
+}
+
+// fetch measures the target, over plain http if it is a bare host that speaks
+// no TLS or refuses port 443.
 func fetch(ctx context.Context, p *progress, opt httpcheck.Options, t target) (*httpcheck.Result, error) {
-	p.set("fetching %s", t.url)
+	p.set("fetching %s", diagnose.Redacted(t.url))
 	opt.URL = t.url
 	res, err := httpcheck.Run(ctx, opt)
-	if err != nil || !t.bare || res.Failure == nil || res.Failure.Kind != "refused" {
+	if err != nil || !t.bare || !otherwise(res.Failure, t) {
 		return res, err
 	}
 	t = t.plainHTTP()
-	p.set("fetching %s", t.url)
+	p.set("fetching %s", diagnose.Redacted(t.url))
 	opt.URL = t.url
 	plain, err := httpcheck.Run(ctx, opt)
 	if err != nil || plain.Failure == nil {
 		return plain, err
 	}
-	return res, nil // both refuse: speak of the one that was meant
+	return res, nil // neither answers: speak of the one that was meant
+}
+
+// otherwise reports whether a failure leaves hope for plain http.
+func otherwise(f *httpcheck.Failure, t target) bool {
+	return f != nil && f.Kind == "refused" && !t.portGiven || diagnose.WithoutTLS(f)
 }
 
 func (o *httpOptions) options() (httpcheck.Options, error) {
 	opt := httpcheck.Options{
 		Method: o.method,
-		Family: httpcheck.Family(o.family()), Source: o.source, Interface: o.iface,
+		Family: httpcheck.Family(o.targetFamily()), Source: o.source, Interface: o.iface,
 		Insecure: o.insecure, HTTP1: o.http1, NoControls: o.noControls,
 		Cold: o.samples, PerConnection: o.perConn, MaxRequests: o.maxRequests,
 		MaxRedirects: o.maxRedirects, ConnectTimeout: o.connectTimeout,
-		Resolver: func(ctx context.Context, host string) ([]netip.Addr, error) { return o.resolve(ctx, host) },
 	}
 	if o.head {
 		if o.method != "" {
@@ -155,10 +186,7 @@ func (o *httpOptions) options() (httpcheck.Options, error) {
 		}
 		opt.Method = http.MethodHead
 	}
-	var err error
-	if opt.Header, err = (httpRequest{opt.Method, o.headers}).header(); err != nil {
-		return opt, err
-	}
+	opt.Header = headersOf(o.headers)
 	if o.userAgent != "" {
 		if !httpguts.ValidHeaderFieldValue(o.userAgent) {
 			return opt, usagef("-A, --user-agent: holds a control character")
@@ -175,6 +203,7 @@ func (o *httpOptions) options() (httpcheck.Options, error) {
 		// The user's count, not the clock, says when it is enough.
 		opt.Budget = time.Hour
 	}
+	var err error
 	opt.RootCAs, err = o.pool()
 	return opt, err
 }
@@ -186,21 +215,11 @@ func orElse(n, other int) int {
 	return n
 }
 
-// httpRequest is the part of a request that -X and -H make.
-type httpRequest struct {
-	method  string
-	headers []header
-}
-
-// header checks the method and returns the headers.
-func (r httpRequest) header() (http.Header, error) {
-	// A method is a token, as a header's name is.
-	if r.method != "" && !httpguts.ValidHeaderFieldName(r.method) {
-		return nil, usagef("-X, --request: %q is no method (RFC 9110, 9.1)", r.method)
-	}
+// headersOf returns the headers.
+func headersOf(fields []header) http.Header {
 	h := http.Header{}
-	for _, f := range r.headers {
+	for _, f := range fields {
 		h.Add(f.name, f.value)
 	}
-	return h, nil
+	return h
 }

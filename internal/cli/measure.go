@@ -90,7 +90,7 @@ func explain(what string, err error) error {
 	}
 	switch {
 	case errors.Is(err, netprobe.ErrNotPermitted):
-		return failf("%s: %w; whyslow doctor says what is missing", what, err)
+		return failf("%s: %s; whyslow doctor says what is missing", what, refusals(err))
 	case errors.Is(err, netprobe.ErrUnsupported):
 		return failf("%s: %w; use Linux for this, or whyslow http, which works everywhere", what, err)
 	case errors.Is(err, netprobe.ErrUnreachable):
@@ -104,10 +104,7 @@ func explain(what string, err error) error {
 func (c *common) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		a = a.Unmap()
-		if c.ipv4 && a.Is6() || c.ipv6 && a.Is4() {
-			return nil, usagef("%s is not an address of the family that -4 or -6 asks for", host)
-		}
-		return []netip.Addr{a}, nil
+		return []netip.Addr{a}, c.reaches(a)
 	}
 	stub, err := dnscheck.Resolve(ctx, c.dnsOptions(host))
 	if err != nil {
@@ -120,12 +117,16 @@ func (c *common) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		return nil, &net.DNSError{
 			Err:        stub.Rcode,
 			Name:       host,
-			IsNotFound: stub.Rcode == "NXDOMAIN" || stub.Rcode == "NOERROR",
+			IsNotFound: stub.Rcode == "NXDOMAIN" || stub.Rcode == "NOERROR" || stub.Rcode == noAddress,
 			IsTimeout:  stub.Rcode == string(dnscheck.Timeout),
 		}
 	}
-	return stub.Addrs, nil
+	return c.usable(host, stub.Addrs)
 }
+
+// noAddress is the outcome of a lookup whose name exists, without an address of
+// the family asked for.
+const noAddress = "NODATA"
 
 // first is resolve for a command that measures one address. Its error tells
 // what to do.
@@ -133,6 +134,9 @@ func (c *common) first(ctx context.Context, host string) (netip.Addr, error) {
 	addrs, err := c.resolve(ctx, host)
 	if err != nil {
 		if de, ok := errors.AsType[*net.DNSError](err); ok {
+			if lacks := c.lacking(host); lacks != "" && de.Err == noAddress {
+				return netip.Addr{}, failf("%s", lacks)
+			}
 			return netip.Addr{}, failf("resolving %s: %s; whyslow dns %s shows each step", host, de.Err, host)
 		}
 		return netip.Addr{}, err
@@ -143,7 +147,7 @@ func (c *common) first(ctx context.Context, host string) (netip.Addr, error) {
 func (c *common) dnsOptions(name string) dnscheck.Options {
 	return dnscheck.Options{
 		Name:       name,
-		Family:     dnscheck.Family(c.family()),
+		Family:     dnscheck.Family(c.targetFamily()),
 		ResolvConf: c.resolvConf,
 		Source:     c.source,
 		Interface:  c.iface,

@@ -57,7 +57,7 @@ func runPMTU(ctx context.Context, env *Env, o *pmtuOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	t, err := parseTarget(arg)
+	t, err := o.target(ctx, arg)
 	if err != nil {
 		return err
 	}

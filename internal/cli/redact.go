@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/internal/diagnose"
 )
 
 // masked stands for what a report must not tell.
@@ -16,20 +16,34 @@ func redactArgv(argv []string) []string {
 	out := make([]string, len(argv))
 	headerNext := false
 	for i, a := range argv {
+		flag, value, short := shortHeader(a)
 		switch {
 		case headerNext:
 			out[i] = redactHeader(a)
 		case strings.HasPrefix(a, "--header="):
 			out[i] = "--header=" + redactHeader(strings.TrimPrefix(a, "--header="))
-		case strings.HasPrefix(a, "-H") && len(a) > 2:
-			out[i] = "-H" + redactHeader(strings.TrimPrefix(a, "-H"))
+		case short && value != "":
+			out[i] = flag + redactHeader(value)
 		default:
-			out[i] = redactURL(a)
+			out[i] = diagnose.Redacted(a)
 		}
-		headerNext = !headerNext && (a == "-H" || a == "--header")
+		headerNext = !headerNext && (a == "--header" || short && value == "")
 	}
 	return out
 }
+
+// shortHeader parts an argument that holds -H, alone or behind switches that
+// take no value, from the header that may follow at once: "-kHCookie: a=b".
+func shortHeader(a string) (flag, value string, ok bool) {
+	if !strings.HasPrefix(a, "-") {
+		return "", "", false
+	}
+	value, ok = strings.CutPrefix(strings.TrimLeft(a[1:], switches), "H")
+	return strings.TrimSuffix(a, value), value, ok
+}
+
+// switches are the letters of the flags without a value.
+const switches = "46kvI"
 
 func redactHeader(h string) string {
 	name, _, ok := strings.Cut(h, ":")
@@ -37,37 +51,6 @@ func redactHeader(h string) string {
 		return masked
 	}
 	return name + ": " + masked
-}
-
-// redactURL masks what is secret in an argument that may be a URL.
-func redactURL(arg string) string {
-	rest, scheme := arg, ""
-	if s, r, ok := strings.Cut(arg, "://"); ok {
-		scheme, rest = s+"://", r
-	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	// Everything before the last @ of the authority is user information.
-	if at := strings.LastIndex(rest[:end], "@"); at > 0 {
-		rest = masked + rest[at:]
-	}
-	path, query, ok := strings.Cut(rest, "?")
-	if !ok {
-		return scheme + rest
-	}
-	query, _, _ = strings.Cut(query, "#")
-	var pairs []string
-	for pair := range strings.SplitSeq(query, "&") {
-		if k, _, ok := strings.Cut(pair, "="); ok {
-			pair = k + "=" + masked
-		} else if _, err := url.QueryUnescape(pair); err != nil || len(pair) > 32 {
-			pair = masked
-		}
-		pairs = append(pairs, pair)
-	}
-	return scheme + path + "?" + strings.Join(pairs, "&")
 }
 
 // redactHTTP masks the query values of every URL in a result. User information
@@ -78,7 +61,7 @@ func redactHTTP(r *httpcheck.Result) {
 	}
 	var pairs []string // old, new: for texts that quote a URL
 	mask := func(u *string) {
-		masked := redactURL(*u)
+		masked := diagnose.Redacted(*u)
 		if masked != *u {
 			pairs = append(pairs, *u, masked)
 			*u = masked

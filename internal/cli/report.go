@@ -45,7 +45,7 @@ evidence. A bare host means https, then http if port 443 refuses.`,
 	fs.Var(enumValue{&o.failOn, []string{"warning", "critical", "inconclusive"}}, "fail-on",
 		"exit 1 if a fault makes the response slow, 2 if it costs a second or more, 3 if the verdict is open; "+
 			"the value is the least that counts, in this order")
-	fs.StringVarP(&o.method, "request", "X", "", "request `METHOD` (default GET)")
+	fs.VarP(methodValue{textValue{&o.method, "METHOD"}}, "request", "X", "request METHOD (default GET)")
 	fs.VarP(headerValue{&o.headers}, "header", "H", "send this header; repeatable")
 	o.addTo(fs, letters{insecure: "k"})
 	return cmd
@@ -55,7 +55,7 @@ func runReport(ctx context.Context, env *Env, o *reportOptions, arg string) erro
 	if err := o.check(); err != nil {
 		return err
 	}
-	t, err := parseTarget(arg)
+	t, err := o.target(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,8 @@ func runReport(ctx context.Context, env *Env, o *reportOptions, arg string) erro
 		// Judged again, so that no place in the verdict quotes a secret.
 		redactHTTP(rep.HTTP)
 		rep.Verdict = reports.Judge(rep)
-		return rep, nil
+		o.advise(rep, t)
+		return rep, o.unreached(rep)
 	})
 	p.done()
 	if err != nil {
@@ -89,18 +90,42 @@ func runReport(ctx context.Context, env *Env, o *reportOptions, arg string) erro
 	return exit(o.failStatus(&rep.Verdict))
 }
 
-func (o *reportOptions) options(env *Env, t target) (diagnose.Options, error) {
-	h, err := httpRequest{method: o.method, headers: o.headers}.header()
-	if err != nil {
-		return diagnose.Options{}, err
+// unreached is the error of a report on a name that turned out to have no
+// address which these flags permit to reach: the fault is the command line's.
+func (o *reportOptions) unreached(rep *reports.Report) error {
+	if !rep.Verdict.Failed || rep.DNS == nil || rep.DNS.Stub == nil {
+		return nil
 	}
+	_, err := o.usable(rep.Target.Host, rep.DNS.Stub.Addrs)
+	return err
+}
+
+// advise adds to a verdict what only the command line knows to do.
+func (o *reportOptions) advise(rep *reports.Report, t target) {
+	v := &rep.Verdict
+	if !v.Failed {
+		return
+	}
+	if rep.HTTP != nil && diagnose.WithoutTLS(rep.HTTP.Failure) {
+		if plain := withoutTLS(rep.Target.URL); plain != "" {
+			v.Next = append(v.Next, "if the server speaks plain HTTP on that port, try "+plain)
+		}
+	}
+	if rep.DNS != nil && rep.DNS.Stub != nil && rep.DNS.Stub.Rcode == noAddress {
+		if lacks := o.lacking(t.host); lacks != "" {
+			v.Next = append(v.Next, lacks)
+		}
+	}
+}
+
+func (o *reportOptions) options(env *Env, t target) (diagnose.Options, error) {
 	pool, err := o.pool()
 	if err != nil {
 		return diagnose.Options{}, err
 	}
 	return diagnose.Options{
-		URL: t.given, Budget: budgets(o.budget), Family: o.family(), ResolvConf: o.resolvConf,
-		Method: o.method, Header: h, RootCAs: pool, Insecure: o.insecure,
+		URL: t.forDiagnosis(), Budget: budgets(o.budget), Family: o.targetFamily(), ResolvConf: o.resolvConf,
+		Method: o.method, Header: headersOf(o.headers), RootCAs: pool, Insecure: o.insecure,
 		Source: o.source, Interface: o.iface, MaxTime: o.maxTime,
 		Tool: reports.Tool{Name: "whyslow", Version: version(), Argv: redactArgv(env.Argv)},
 	}, nil

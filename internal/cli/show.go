@@ -2,9 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"io"
-	"os"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +29,8 @@ Nothing is measured and the verdict stays as it was. A "-" reads standard input.
   whyslow show incident.json -o incident.html      to attach to a ticket
   whyslow trace www.example.com --json | whyslow show - --format markdown`,
 		Args: oneArg("file", "whyslow show incident.json"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return runShow(env, &c, args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runShow(cmd.Context(), env, &c, args[0])
 		},
 	}
 	c.addOutput(cmd.Flags())
@@ -39,38 +40,50 @@ Nothing is measured and the verdict stays as it was. A "-" reads standard input.
 // maxSaved bounds a saved result, in bytes. A deep report has a few MB.
 const maxSaved = 16 << 20
 
-func runShow(env *Env, c *common, path string) error {
+func runShow(ctx context.Context, env *Env, c *common, path string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	in, name := env.In, "standard input"
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return usagef("%w", err)
-		}
-		defer f.Close()
-		in, name = f, path
+	name := path
+	if path == "-" {
+		name = "standard input"
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxSaved+1))
-	if err != nil {
-		return usagef("reading %s: %w", name, err)
+	type content struct {
+		b   []byte
+		err error
 	}
-	if len(b) > maxSaved {
-		return usagef("%s: larger than %d MB, so no report of whyslow", name, maxSaved>>20)
+	// Without grace: a terminal or a pipe that says nothing more is not waited
+	// for.
+	read, ok := awaitFor(ctx, 0, func(context.Context) content {
+		b, err := readSaved(env, path, name)
+		return content{b, err}
+	})
+	if !ok {
+		return &statusError{statusInterrupted, fmt.Errorf("%s: interrupted while reading", name)}
 	}
-	return showSaved(env, c, name, b)
+	if odd, ok := errors.AsType[*irregular](read.err); ok && odd.what == aPipe {
+		return usagef("%w; to read from it: whyslow show - < %s", odd, name)
+	}
+	if read.err != nil {
+		return usagef("%w", read.err)
+	}
+	return showSaved(env, c, name, read.b)
+}
+
+func readSaved(env *Env, path, name string) ([]byte, error) {
+	if path == "-" {
+		return readAll(env.In, name, maxSaved)
+	}
+	return readBounded(path, maxSaved)
 }
 
 // showSaved renders a saved result by its schema.
 func showSaved(env *Env, c *common, name string, b []byte) error {
-	var head struct {
-		Schema string `json:"schema"`
+	schema, err := schemaOf(name, b)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return usagef("%s: not JSON (%w); save a report with -o FILE.json", name, err)
-	}
-	switch head.Schema {
+	switch schema {
 	case reports.Schema:
 		rep, err := render.ReadReport(bytes.NewReader(b))
 		if err != nil {
@@ -78,22 +91,42 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 		}
 		return deliver(env, c, render.ReportForms(), rep)
 	case trace.Schema:
-		return redeliver(env, c, name, b, render.TraceForms())
+		return redeliver(env, c, name, b, schema, render.TraceForms())
 	case pmtu.Schema:
-		return redeliver(env, c, name, b, render.PMTUForms())
+		return redeliver(env, c, name, b, schema, render.PMTUForms())
 	case dnscheck.Schema:
-		return redeliver(env, c, name, b, render.DNSForms())
+		return redeliver(env, c, name, b, schema, render.DNSForms())
 	case httpcheck.Schema:
-		return redeliver(env, c, name, b, render.HTTPForms())
-	case "":
-		return usagef("%s: has no \"schema\", so it is no report of whyslow", name)
+		return redeliver(env, c, name, b, schema, render.HTTPForms())
+	case doctorSchema:
+		return usagef("%s: is what doctor --json wrote, which show does not render; whyslow doctor shows this host's as text", name)
 	}
-	return usagef("%s: schema %q is unknown to this version of whyslow; use a newer one", name, head.Schema)
+	return usagef("%s: schema %q is unknown to this version of whyslow; use a newer one", name, clip(schema, 60))
 }
 
-func redeliver[T any](env *Env, c *common, name string, b []byte, forms render.Forms[T]) error {
-	v := new(T)
-	if err := json.Unmarshal(b, v); err != nil {
+// schemaOf returns what a saved file says it is.
+func schemaOf(name string, b []byte) (string, error) {
+	if !json.Valid(b) {
+		var any json.RawMessage
+		return "", usagef("%s: not JSON (%w); save a report with -o FILE.json", name, json.Unmarshal(b, &any))
+	}
+	var head struct {
+		Schema *string                           `json:"schema"`
+		Report *struct{ Schema json.RawMessage } `json:"report"`
+	}
+	err := json.Unmarshal(b, &head)
+	switch {
+	case err == nil && head.Schema != nil && *head.Schema != "":
+		return *head.Schema, nil
+	case err == nil && head.Report != nil && head.Report.Schema != nil:
+		return "", usagef("%s: is what demo --json wrote; its \"report\" alone can be shown", name)
+	}
+	return "", usagef("%s is no saved report: a JSON object with a \"schema\" is wanted; save a report with -o FILE.json", name)
+}
+
+func redeliver[T any](env *Env, c *common, name string, b []byte, schema string, forms render.Forms[T]) error {
+	v, err := render.ReadResult[T](bytes.NewReader(b), schema)
+	if err != nil {
 		return usagef("%s: %w", name, err)
 	}
 	return deliver(env, c, forms, v)

@@ -88,11 +88,14 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	if err := o.check(); err != nil {
 		return err
 	}
+	if last := orElse(o.maxHops, 30); o.firstHop > last {
+		return usagef("-f, --first: %d lies beyond the largest TTL, %d (-m, --max-hops)", o.firstHop, last)
+	}
 	m, err := o.method.choose()
 	if err != nil {
 		return err
 	}
-	t, err := parseTarget(arg)
+	t, err := o.target(ctx, arg)
 	if err != nil {
 		return err
 	}

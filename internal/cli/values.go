@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -130,6 +130,40 @@ func (v countValue) Set(s string) error {
 	return nil
 }
 
+// textValue reads a text that is not empty: that would be taken for a flag not
+// given, though a script meant to give it.
+type textValue struct {
+	s    *string
+	kind string
+}
+
+func (v textValue) String() string {
+	if v.s == nil {
+		return ""
+	}
+	return *v.s
+}
+
+func (v textValue) Type() string { return v.kind }
+
+func (v textValue) Set(s string) error {
+	if s == "" {
+		return fmt.Errorf("is empty; give a %s or leave the flag out", v.kind)
+	}
+	*v.s = s
+	return nil
+}
+
+// methodValue reads a request method, a token as a header's name is.
+type methodValue struct{ textValue }
+
+func (v methodValue) Set(s string) error {
+	if !httpguts.ValidHeaderFieldName(s) {
+		return fmt.Errorf("%q is no method (RFC 9110, 9.1)", s)
+	}
+	return v.textValue.Set(s)
+}
+
 // enumValue reads one of a few words.
 type enumValue struct {
 	s     *string
@@ -168,14 +202,46 @@ func (v headerValue) Set(s string) error {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	switch {
 	case !ok:
-		return fmt.Errorf("%q has no colon: give 'Name: value'", s)
+		return errors.New("the header has no colon: give 'Name: value'") // it may be a secret
 	case !httpguts.ValidHeaderFieldName(name):
 		return fmt.Errorf("%q is no header name (RFC 9110, 5.1)", name)
 	case !httpguts.ValidHeaderFieldValue(value):
 		return fmt.Errorf("the value of %s holds a control character", name)
+	case framing[http.CanonicalHeaderKey(name)]:
+		return fmt.Errorf("%s cannot be set: whyslow makes the connections itself, and sends no body", name)
+	}
+	if strings.EqualFold(name, "Host") {
+		if err := v.checkHost(value); err != nil {
+			return err
+		}
 	}
 	*v.h = append(*v.h, header{name, value})
 	return nil
+}
+
+// framing are the headers that httpcheck does not pass on: the protocol writes
+// them (RFC 9110, 7.6.1, 8.6, 10.1.1).
+var framing = map[string]bool{
+	"Connection": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true,
+	"Keep-Alive": true, "Upgrade": true, "Te": true, "Expect": true, "Proxy-Connection": true,
+}
+
+// checkHost permits one Host, as curl does: what virtual host is asked for,
+// while the URL says where.
+func (v headerValue) checkHost(value string) error {
+	for _, h := range *v.h {
+		if strings.EqualFold(h.name, "Host") {
+			return errors.New("Host is given twice")
+		}
+	}
+	t, err := parseTarget(value)
+	switch {
+	case err == nil && (t.url == "https://"+value || t.url == "http://"+value):
+		return nil
+	case value == "":
+		return errors.New("Host is empty; a request must name one")
+	}
+	return fmt.Errorf("Host: %q is no host with or without a port", value)
 }
 
 // outputsValue reads the files of -o, repeatable; the format follows the
@@ -193,12 +259,6 @@ func (v outputsValue) Set(s string) error {
 	format, ok := formatOf(s)
 	if !ok {
 		return fmt.Errorf("%q: no format has that extension: use .txt, .json, .md or .html", s)
-	}
-	// A measurement of a minute should not end at a directory that is not there.
-	if st, err := os.Stat(filepath.Dir(s)); err != nil {
-		return fmt.Errorf("%q cannot be written: %w", s, errors.Unwrap(err))
-	} else if !st.IsDir() {
-		return fmt.Errorf("%q cannot be written: %s is no directory", s, filepath.Dir(s))
 	}
 	*v.files = append(*v.files, output{path: s, format: format})
 	return nil

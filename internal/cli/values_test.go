@@ -64,15 +64,15 @@ func TestDurations(t *testing.T) {
 func TestCommonFlags(t *testing.T) {
 	dir := t.TempDir()
 	html, json := dir+"/a.HTML", dir+"/b.json"
-	_, err := parse(t, "-6", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
+	_, err := parse(t, "-6", "-k", "-s", "::ffff:127.0.0.1", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
 	if err == nil {
 		t.Error("an IPv4 source went with -6")
 	}
-	c, err := parse(t, "-4", "-k", "-s", "::ffff:192.0.2.1", "-i", "eth0", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
+	c, err := parse(t, "-4", "-k", "-s", "::ffff:127.0.0.1", "--json", "-o", html, "-o", json, "-v", "--quiet", "--color", "never")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &common{ipv4: true, insecure: true, iface: "eth0", source: netip.MustParseAddr("192.0.2.1"),
+	want := &common{ipv4: true, insecure: true, source: netip.MustParseAddr("127.0.0.1"),
 		format: formatJSON, json: true, outputs: []output{{html, formatHTML}, {json, formatJSON}},
 		color: "never", quiet: true, verbose: true}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(common{}, output{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -118,19 +118,24 @@ func TestTargets(t *testing.T) {
 	}{
 		{"www.example.com", target{host: "www.example.com", port: 443, url: "https://www.example.com", bare: true}, true},
 		{"www.example.com/a?b=c", target{host: "www.example.com", port: 443, url: "https://www.example.com/a?b=c", bare: true}, true},
-		{"www.example.com:8443", target{host: "www.example.com", port: 8443, url: "https://www.example.com:8443"}, true},
-		{"www.example.com:80/x", target{host: "www.example.com", port: 80, url: "http://www.example.com:80/x"}, true},
+		{"www.example.com:8443", target{host: "www.example.com", port: 8443, url: "https://www.example.com:8443", bare: true, portGiven: true}, true},
+		{"www.example.com:80/x", target{host: "www.example.com", port: 80, url: "http://www.example.com:80/x", portGiven: true}, true},
 		{"http://www.example.com/", target{host: "www.example.com", port: 80, url: "http://www.example.com/"}, true},
-		{"https://www.example.com:444/", target{host: "www.example.com", port: 444, url: "https://www.example.com:444/"}, true},
+		{"https://www.example.com:444/", target{host: "www.example.com", port: 444, url: "https://www.example.com:444/", portGiven: true}, true},
 		{"192.0.2.1", target{host: "192.0.2.1", port: 443, url: "https://192.0.2.1", bare: true}, true},
 		{"2001:db8::1", target{host: "2001:db8::1", port: 443, url: "https://[2001:db8::1]", bare: true}, true},
-		{"[2001:db8::1]:8080", target{host: "2001:db8::1", port: 8080, url: "https://[2001:db8::1]:8080"}, true},
+		{"[2001:db8::1]:8080", target{host: "2001:db8::1", port: 8080, url: "https://[2001:db8::1]:8080", bare: true, portGiven: true}, true},
 		{"bücher.example", target{host: "bücher.example", port: 443, url: "https://b%C3%BCcher.example", bare: true}, true},
 		{"_dmarc.example.com", target{host: "_dmarc.example.com", port: 443, url: "https://_dmarc.example.com", bare: true}, true},
 		{"", target{}, false},
 		{"https://", target{}, false},
 		{"-x", target{}, false},
 		{"a b", target{}, false},
+		{"localhost:8080", target{host: "localhost", port: 8080, url: "https://localhost:8080", bare: true, portGiven: true}, true},
+		{"h/?next=https://x/", target{host: "h", port: 443, url: "https://h/?next=https://x/", bare: true}, true},
+		{"http://h:/", target{host: "h", port: 80, url: "http://h/"}, true},
+		{"www.example.com.", target{host: "www.example.com.", port: 443, url: "https://www.example.com.", bare: true}, true},
+		{"fe80::1%eth0", target{host: "fe80::1%eth0", port: 443, url: "https://[fe80::1%25eth0]", bare: true}, true},
 		{"file:///etc/passwd", target{}, false},
 		{"javascript://x", target{}, false},
 		{"http://h:0/", target{}, false},
@@ -148,7 +153,7 @@ func TestTargets(t *testing.T) {
 				}
 				return
 			}
-			tt.want.given = tt.in
+			tt.want.given = strings.NewReplacer("b=c", "b=…", "next=https://x/", "next=…").Replace(tt.in)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(target{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -196,7 +201,7 @@ func TestQuestions(t *testing.T) {
 func TestRedactArgv(t *testing.T) {
 	in := []string{"whyslow", "report", "https://user:secret@www.example.com/a?token=abc&plain#f", "-H", "Authorization: Bearer xyz",
 		"--header=Cookie: a=b", "-HX-Key: k", "-H", "nocolon", "--max-time", "5", "bob:pw@host/?q=1", "https://h/p@x"}
-	want := []string{"whyslow", "report", "https://…@www.example.com/a?token=…&plain", "-H", "Authorization: …",
+	want := []string{"whyslow", "report", "https://…@www.example.com/a?token=…&…", "-H", "Authorization: …",
 		"--header=Cookie: …", "-HX-Key: …", "-H", "…", "--max-time", "5", "…@host/?q=…", "https://h/p@x"}
 	if diff := cmp.Diff(want, redactArgv(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
