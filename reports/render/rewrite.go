@@ -1,13 +1,15 @@
 package render
 
 import (
+	"math"
 	"net/netip"
 	"reflect"
 	"time"
 )
 
 // rewrite returns a deep copy of v in which every string has gone through text,
-// every time is UTC, and every list that is nil is empty instead, so that JSON
+// every time is UTC, every share and probability has at most four decimals
+// (nothing here is known better than that), and every list that is nil is empty instead, so that JSON
 // has [] where null would say "unmeasured". A nil pointer stays nil: that is
 // what unmeasured means.
 //
@@ -16,6 +18,15 @@ import (
 func rewrite[T any](v *T, text func(string) string) *T {
 	out := rewriteValue(reflect.ValueOf(v), text).Interface().(*T)
 	return out
+}
+
+// rounded is x with at most four decimals.
+func rounded(x float64) float64 {
+	const digits = 1e4
+	if math.Abs(x) > math.MaxInt64/digits {
+		return x // has none, or is no number
+	}
+	return math.Round(x*digits) / digits
 }
 
 func rewriteValue(v reflect.Value, text func(string) string) reflect.Value {
@@ -33,6 +44,8 @@ func rewriteValue(v reflect.Value, text func(string) string) reflect.Value {
 		return out
 	}
 	switch v.Kind() {
+	case reflect.Float64:
+		out.SetFloat(rounded(v.Float()))
 	case reflect.String:
 		out.SetString(text(v.String()))
 	case reflect.Pointer:

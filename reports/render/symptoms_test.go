@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -265,5 +266,24 @@ func TestWaterfallHasATotal(t *testing.T) {
 	v := newWaterfall(&r.HTTP.Summary.ColdPhases, &r.HTTP.Summary.WarmPhases)
 	if v.Total.Value != "1000 ms" || v.Total.Warm != "warm 306 ms" {
 		t.Errorf("total %q, %q", v.Total.Value, v.Total.Warm)
+	}
+}
+
+// It wrote "confidence": 0.6539948181818181.
+func TestSharesHaveFourDecimals(t *testing.T) {
+	r := &reports.Report{Verdict: reports.Verdict{Confidence: 0.6539948181818181, Blame: []reports.Blame{{MS: 589.1234, Share: 2.0 / 3}}}}
+	var b bytes.Buffer
+	if err := JSON(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"confidence": 0.654,`, `"share": 0.6667,`, `"ms": 589.1234,`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+	for _, x := range []float64{math.Inf(1), math.MaxFloat64, -math.MaxFloat64, 0} {
+		if got := rounded(x); got != x {
+			t.Errorf("rounded(%v) = %v", x, got)
+		}
 	}
 }
