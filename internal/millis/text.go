@@ -57,17 +57,27 @@ func long(d time.Duration) string {
 	return fmt.Sprintf("%d %s %d %s", d/big, bigName, d%big/small, smallName)
 }
 
-// Column formats the value for a column headed "ms", all of which has one
-// decimal, so that the points stand below each other.
-func (v Value) Column() string {
-	if !v.known {
-		return unmeasured
+// Column returns how to format the values of columns headed "ms": all with one
+// decimal, so that the points stand below each other, or with two where none
+// reaches 10 ms.
+func Column(all ...Value) func(Value) string {
+	decimals, least := 2, "<0.01"
+	for _, v := range all {
+		if v.known && v.d >= 9995*time.Microsecond {
+			decimals, least = 1, "<0.1"
+		}
 	}
-	ms := v.Float()
-	if abs := math.Abs(ms); abs != 0 && abs < 0.05 {
-		return "<0.1"
+	bound := 0.5 * math.Pow10(-decimals)
+	return func(v Value) string {
+		ms := v.Float()
+		switch abs := math.Abs(ms); {
+		case !v.known:
+			return unmeasured
+		case abs != 0 && abs < bound:
+			return least
+		}
+		return strconv.FormatFloat(ms, 'f', decimals, 64)
 	}
-	return strconv.FormatFloat(ms, 'f', 1, 64)
 }
 
 // OfFloat returns milliseconds as a measured value; unmeasured if no

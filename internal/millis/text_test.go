@@ -49,23 +49,28 @@ func TestStringAtTheEdges(t *testing.T) {
 	}
 }
 
-// One column had 0.04 below 0.1 below 5007.0.
-func TestColumnHasOneDecimal(t *testing.T) {
+// One column had 0.04 below 0.1 below 5007.0, and on a short path all was "<0.1".
+func TestColumnsHaveTheSameDecimals(t *testing.T) {
 	tests := []struct {
-		v    Value
-		want string
+		all, want []string
 	}{
-		{Value{}, "–"},
-		{Of(0), "0.0"},
-		{Of(40 * us), "<0.1"},
-		{Of(50 * us), "0.1"},
-		{Of(94 * us), "0.1"},
-		{Of(9996 * us), "10.0"},
-		{Of(5006972 * us), "5007.0"},
+		{[]string{"0s", "40us", "50us", "94us", "9.996ms", "5006.972ms"}, []string{"0.0", "<0.1", "0.1", "0.1", "10.0", "5007.0"}},
+		{[]string{"0s", "4us", "5us", "94us", "9.994ms"}, []string{"0.00", "<0.01", "0.01", "0.09", "9.99"}},
 	}
 	for _, tt := range tests {
-		if got := tt.v.Column(); got != tt.want {
-			t.Errorf("%v: Column = %q, want %q", tt.v.d, got, tt.want)
+		all := []Value{{}}
+		for _, s := range tt.all {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, Of(d))
+		}
+		format := Column(all...)
+		for i, want := range append([]string{"–"}, tt.want...) {
+			if got := format(all[i]); got != want {
+				t.Errorf("%v among %v: %q, want %q", all[i].d, tt.all, got, want)
+			}
 		}
 	}
 }

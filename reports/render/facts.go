@@ -109,7 +109,11 @@ func serverText(s *httpcheck.Summary) string {
 // bodyText is the size of the body and how it came.
 func bodyText(h *httpcheck.Result) string {
 	text := ""
-	if h.Body.Class != "" && h.Body.Class != "none" {
+	switch {
+	case h.Body.Class == "" || h.Body.Class == "none":
+	case h.Body.Class == "clean" && h.Body.Text != "": // which tells the size
+		text = h.Body.Class
+	default:
 		text = size(h.Summary.Bytes) + ", " + h.Body.Class
 	}
 	return nonEmpty(": ", text, h.Body.Text)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/internal/millis"
 )
 
 // What the tables of a resolution show.
@@ -124,14 +125,19 @@ func stubTable(st *dnscheck.Stub, verbose bool) *table {
 		steps = steps[:maxSteps]
 	}
 	several := slices.ContainsFunc(st.Steps, func(step dnscheck.Step) bool { return step.Name != st.Steps[0].Name })
+	var all []millis.Value
+	for _, step := range steps {
+		all = append(all, step.At, step.Elapsed)
+	}
+	ms := millis.Column(all...)
 	for _, step := range steps {
 		name := ""
 		if several {
 			name = bareName(step.Name)
 		}
 		t.addSpan(span{step.At.Float(), step.Elapsed.Float()},
-			cell{text: step.At.Column()}, cell{text: server(step.Server, step.Transport)}, cell{text: step.Type}, rcodeCell(step.Rcode),
-			cell{text: step.Elapsed.Column()}, cell{style: accent}, cell{text: name})
+			cell{text: ms(step.At)}, cell{text: server(step.Server, step.Transport)}, cell{text: step.Type}, rcodeCell(step.Rcode),
+			cell{text: ms(step.Elapsed)}, cell{style: accent}, cell{text: name})
 	}
 	return t
 }
@@ -197,6 +203,11 @@ func serversTable(servers []dnscheck.Server) *table {
 		{head: "first", right: true}, {head: "median", right: true}, {head: "max", right: true, drop: 1}, {head: "name", flex: true},
 	}, indent: 2}
 	several := oneName(servers) == ""
+	var all []millis.Value
+	for i := range servers {
+		all = append(all, servers[i].First, servers[i].Median, servers[i].Max)
+	}
+	ms := millis.Column(all...)
 	for i := range servers {
 		v := &servers[i]
 		name := ""
@@ -208,7 +219,7 @@ func serversTable(servers []dnscheck.Server) *table {
 			answered.style = bad
 		}
 		t.addRow(cell{text: server(v.Addr, v.Transport)}, cell{text: v.Type}, answered, rcodeCell(v.Rcode),
-			cell{text: v.First.Column()}, cell{text: v.Median.Column()}, cell{text: v.Max.Column()}, cell{text: name})
+			cell{text: ms(v.First)}, cell{text: ms(v.Median)}, cell{text: ms(v.Max)}, cell{text: name})
 	}
 	return t
 }
@@ -226,8 +237,13 @@ func reverseTable(all []dnscheck.Reverse) *table {
 	t := &table{cols: []column{
 		{head: "of"}, {head: "address"}, {head: "answer"}, {head: "took", right: true}, {head: "confirmed", drop: 1}, {head: "name", flex: true},
 	}, indent: 2}
+	var took []millis.Value
 	for _, v := range all {
-		t.addRow(cell{text: v.Of}, cell{text: addrText(v.Addr)}, rcodeCell(v.Rcode), cell{text: v.Elapsed.Column()},
+		took = append(took, v.Elapsed)
+	}
+	ms := millis.Column(took...)
+	for _, v := range all {
+		t.addRow(cell{text: v.Of}, cell{text: addrText(v.Addr)}, rcodeCell(v.Rcode), cell{text: ms(v.Elapsed)},
 			cell{text: yesNo(v.Confirmed)}, cell{text: bareNames(v.Names)})
 	}
 	return t

@@ -192,15 +192,28 @@ func (s *sheet) waterfall(cold, warm *httpcheck.Phases) {
 		{head: "phase"}, {head: "cold", right: true}, {head: "warm", right: true}, {chart: true},
 	}, indent: 2, full: phaseSum(cold)}
 	var at float64
+	ms := phaseColumn(cold, warm)
 	for _, ph := range phaseList() {
 		c := ph.of(cold)
-		t.addSpan(span{at, c.Float()}, cell{text: ph.name}, cell{text: c.Column()}, cell{text: ph.of(warm).Column()}, cell{style: accent})
+		t.addSpan(span{at, c.Float()}, cell{text: ph.name}, cell{text: ms(c)}, cell{text: ms(ph.of(warm))}, cell{style: accent})
 		if c.Known() {
 			at += c.Float()
 		}
 	}
-	t.addRow(cell{"total", bold}, cell{cold.Total.Column(), bold}, cell{warm.Total.Column(), bold}, cell{})
+	t.addRow(cell{"total", bold}, cell{ms(cold.Total), bold}, cell{ms(warm.Total), bold}, cell{})
 	t.write(s)
+}
+
+// phaseColumn formats the phases of several exchanges for one table.
+func phaseColumn(ps ...*httpcheck.Phases) func(millis.Value) string {
+	var all []millis.Value
+	for _, p := range ps {
+		all = append(all, p.Total)
+		for _, ph := range phaseList() {
+			all = append(all, ph.of(p))
+		}
+	}
+	return millis.Column(all...)
 }
 
 // redirectsTable shows the steps of a load; nil if there is only one.
@@ -220,13 +233,17 @@ func redirectsTable(h *httpcheck.Result) *table {
 		{head: "resolve", right: true, drop: 4}, {head: "connect", right: true, drop: 4}, {head: "tls", right: true, drop: 4},
 		{head: "url", flex: true},
 	}, indent: 2}
+	var phases []*httpcheck.Phases
 	for i := range steps {
-		p := &steps[i].Phases
+		phases = append(phases, &steps[i].Phases)
+	}
+	ms := phaseColumn(phases...)
+	for i, p := range phases {
 		status := "–"
 		if steps[i].Status > 0 {
 			status = strconv.Itoa(steps[i].Status)
 		}
-		t.add(strconv.Itoa(i+1), status, p.Total.Column(), p.Wait.Column(), p.Resolve.Column(), p.Connect.Column(), p.TLS.Column(), steps[i].URL)
+		t.add(strconv.Itoa(i+1), status, ms(p.Total), ms(p.Wait), ms(p.Resolve), ms(p.Connect), ms(p.TLS), steps[i].URL)
 	}
 	return t
 }
@@ -246,13 +263,18 @@ func byRequestTable(h *httpcheck.Result, verbose bool) *table {
 		{head: "request", right: true}, {head: "count", right: true}, {head: "median", right: true}, {head: "min", right: true},
 		{head: "max", right: true}, {head: "url", flex: true, drop: 1},
 	}, indent: 2}
+	var all []millis.Value
+	for i := range stats {
+		all = append(all, stats[i].Server, stats[i].Min, stats[i].Max)
+	}
+	ms := millis.Column(all...)
 	for i := range stats {
 		r := &stats[i]
 		url := ""
 		if several {
 			url = r.URL
 		}
-		t.add(strconv.Itoa(r.Request), strconv.Itoa(r.Count), r.Server.Column(), r.Min.Column(), r.Max.Column(), url)
+		t.add(strconv.Itoa(r.Request), strconv.Itoa(r.Count), ms(r.Server), ms(r.Min), ms(r.Max), url)
 	}
 	return t
 }
@@ -273,10 +295,15 @@ func controlsTable(controls []httpcheck.Control) *table {
 		{head: "control"}, {head: "status", right: true}, {head: "connect", right: true, drop: 2},
 		{head: "wait", right: true}, {head: "total", right: true}, {head: "decides", below: true},
 	}, indent: 2}
+	var phases []*httpcheck.Phases
+	for i := range controls {
+		phases = append(phases, &controls[i].Exchange.Phases)
+	}
+	ms := phaseColumn(phases...)
 	for i := range controls {
 		c := &controls[i]
-		p := &c.Exchange.Phases
-		t.add(c.Name, statusText(&c.Exchange), p.Connect.Column(), p.Wait.Column(), p.Total.Column(), c.Why)
+		p := phases[i]
+		t.add(c.Name, statusText(&c.Exchange), ms(p.Connect), ms(p.Wait), ms(p.Total), c.Why)
 	}
 	return t
 }
@@ -287,6 +314,13 @@ func samplesTable(samples []httpcheck.Sample) *table {
 		{head: "resolve", right: true, drop: 1}, {head: "connect", right: true}, {head: "tls", right: true},
 		{head: "wait", right: true}, {head: "receive", right: true, drop: 1}, {head: "total", right: true},
 	}, indent: 2}
+	var phases []*httpcheck.Phases
+	for i := range samples {
+		for j := range samples[i].Exchanges {
+			phases = append(phases, &samples[i].Exchanges[j].Phases)
+		}
+	}
+	ms := phaseColumn(phases...)
 	for i := range samples {
 		sample := &samples[i]
 		load := "warm"
@@ -296,8 +330,8 @@ func samplesTable(samples []httpcheck.Sample) *table {
 		for j := range sample.Exchanges {
 			e := &sample.Exchanges[j]
 			p := &e.Phases
-			t.add(load, strconv.Itoa(sample.Connection), strconv.Itoa(sample.Request), statusText(e), p.Resolve.Column(),
-				p.Connect.Column(), p.TLS.Column(), p.Wait.Column(), p.Receive.Column(), p.Total.Column())
+			t.add(load, strconv.Itoa(sample.Connection), strconv.Itoa(sample.Request), statusText(e), ms(p.Resolve),
+				ms(p.Connect), ms(p.TLS), ms(p.Wait), ms(p.Receive), ms(p.Total))
 			load = " └"
 		}
 	}

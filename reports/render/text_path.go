@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -61,6 +62,7 @@ type hopRow struct {
 // hopRows lays a trace out line by line; the destination's own sample comes last.
 func hopRows(t *trace.Result) []hopRow {
 	var rows []hopRow
+	ms := pathColumn(t)
 	for i := range t.Hops {
 		h := &t.Hops[i]
 		first := hopRow{ttl: strconv.Itoa(h.TTL), mtu: mtuText(h.MTU), loss: percent(h.Loss), lossy: h.Loss > 0}
@@ -80,7 +82,7 @@ func hopRows(t *trace.Result) []hopRow {
 			}
 			row.addr, row.name = addrText(r.Addr), r.Name
 			row.sent = fmt.Sprintf("%d/%d", r.Received, r.Sent)
-			row.min, row.median, row.max = r.Min.Column(), r.Median.Column(), r.Max.Column()
+			row.min, row.median, row.max = ms(r.Min), ms(r.Median), ms(r.Max)
 			row.minMS, row.medianMS, row.maxMS = r.Min.Float(), r.Median.Float(), r.Max.Float()
 			if !expected(t, h, r.ICMP) {
 				row.note = r.ICMP
@@ -103,6 +105,22 @@ func narrows(t *trace.Result) bool {
 		}
 	}
 	return false
+}
+
+// pathColumn formats the times of a path.
+func pathColumn(t *trace.Result) func(millis.Value) string {
+	var all []millis.Value
+	for i := range t.Hops {
+		for j := range t.Hops[i].Replies {
+			all = append(all, t.Hops[i].Replies[j].Max)
+		}
+	}
+	for _, d := range []*trace.Sampled{t.Destination, t.Loaded} {
+		if d != nil {
+			all = append(all, d.Max)
+		}
+	}
+	return millis.Column(all...)
 }
 
 // expected reports whether an answer is the one any hop at this place gives; it
@@ -148,13 +166,13 @@ func pathTable(t *trace.Result, verbose bool) *table {
 		out.addRow(cell{text: r.ttl}, cell{text: r.addr}, cell{text: r.name}, loss, cell{text: r.direct}, cell{text: r.min},
 			cell{text: r.median}, cell{text: r.max}, cell{text: r.mtu}, cell{r.sent, dim}, cell{r.note, dim})
 	}
-	out.addSampled(t.Destination, "")
-	out.addSampled(t.Loaded, "loaded")
+	out.addSampled(t.Destination, "", pathColumn(t))
+	out.addSampled(t.Loaded, "loaded", pathColumn(t))
 	return out
 }
 
 // addSampled appends a sample of the destination itself, if it was taken.
-func (t *table) addSampled(d *trace.Sampled, note string) {
+func (t *table) addSampled(d *trace.Sampled, note string, ms func(millis.Value) string) {
 	if d == nil {
 		return
 	}
@@ -163,7 +181,7 @@ func (t *table) addSampled(d *trace.Sampled, note string) {
 		loss.style = bad
 	}
 	t.addRow(cell{text: "→"}, cell{nonEmpty(" ", fmt.Sprintf("%d × %s", d.Sent, d.Method), note), dim}, cell{}, loss, cell{},
-		cell{text: d.Min.Column()}, cell{text: d.Median.Column()}, cell{text: d.Max.Column()}, cell{}, cell{}, cell{})
+		cell{text: ms(d.Min)}, cell{text: ms(d.Median)}, cell{text: ms(d.Max)}, cell{}, cell{}, cell{})
 }
 
 // pmtu writes the path MTU in sentences.
