@@ -34,7 +34,7 @@ func (b *builder) http(p part, verbose bool) section {
 	if f := h.Failure; f != nil {
 		s.Parts = append(s.Parts, listView{"warnings", []itemView{{Text: b.text("failed in " + failureText(f))}}})
 	}
-	if phaseSum(&cold)+phaseSum(&warm) > 0 {
+	if note != "" {
 		s.Parts = append(s.Parts, newWaterfall(&cold, &warm))
 	}
 	if p.loadNote != "" {

@@ -287,3 +287,16 @@ func TestSharesHaveFourDecimals(t *testing.T) {
 		}
 	}
 }
+
+// A refused connection had a table of dashes, or a heading over nothing.
+func TestRefusedLoadHasNoPhases(t *testing.T) {
+	x := httpcheck.Exchange{Failure: &httpcheck.Failure{Phase: "connect", Kind: "refused", Text: "connection refused"}}
+	h := &httpcheck.Result{Samples: []httpcheck.Sample{{Cold: true, Exchanges: []httpcheck.Exchange{x}, Failure: x.Failure}}, Failure: x.Failure}
+	var b bytes.Buffer
+	if err := HTTPForms().Text(&b, h, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Contains(got, "last attempt") || strings.Contains(got, "resolve") {
+		t.Errorf("got\n%s", got)
+	}
+}

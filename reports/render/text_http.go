@@ -47,7 +47,7 @@ func shownPhases(h *httpcheck.Result) (cold, warm httpcheck.Phases, note string)
 	if s.Cold > 0 || s.Warm > 0 {
 		return s.ColdPhases, s.WarmPhases, loadsText(h) + ", ms"
 	}
-	if ex := lastExchange(h); ex != nil {
+	if ex := lastExchange(h); ex != nil && phaseSum(&ex.Phases) > 0 {
 		return ex.Phases, httpcheck.Phases{}, "the last attempt, ms"
 	}
 	return cold, warm, ""
@@ -149,7 +149,7 @@ func (s *sheet) http(p part, verbose bool) {
 	if f := h.Failure; f != nil {
 		s.para("  ", "  ", cell{"failed in " + failureText(f), bad})
 	}
-	if phaseSum(&cold)+phaseSum(&warm) > 0 {
+	if note != "" {
 		s.waterfall(&cold, &warm)
 	}
 	if p.loadNote != "" {
