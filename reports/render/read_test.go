@@ -11,8 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/httpcheck"
+	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports"
 	"github.com/whyslow/whyslow/reports/render"
+	"github.com/whyslow/whyslow/trace"
 )
 
 // report returns a small valid report with one part of it replaced.
@@ -47,6 +51,11 @@ func TestReadReportErrors(t *testing.T) {
 		{"layer of blame", report(`[{"layer":"server"`, `[{"layer":"x"`), `verdict.blame[0].layer: "x"`},
 		{"TTL", report(`{"ttl":1`, `{"ttl":0`), "trace.hops[0].ttl: 0, want 1 to 255"},
 		{"loss", report(`"loss":0`, `"loss":2`), "trace.hops[0].loss: 2"},
+		{"loss of 1e300", report(`"loss":0`, `"loss":1e300`), "trace.hops[0].loss: 1e+300, want 0 to 1"},
+		{"milliseconds of 1e300", report(`"share":1`, `"share":1,"ms":1e300`), "verdict.blame[0].ms: 1e+300 is out of range"},
+		{"saving of -1e300", report(`"share":1`, `"saves_ms":-1e300`), "verdict.blame[0].saves_ms: -1e+300 is out of range"},
+		{"loss at the destination", report(`"trace":{`, `"trace":{"destination":{"loss":-1},`), "trace.destination.loss: -1, want 0 to 1"},
+		{"bound of a loss", report(`"loss":0`, `"loss":0,"direct":{"loss_high":7}`), "trace.hops[0].direct.loss_high: 7, want 0 to 1"},
 		{"type deep inside", report("1.5", `"x"`), "trace.hops[0].replies[0].median_ms: "},
 		{"range deep inside", report("1.5", `1e300`), "trace.hops[0].replies[0].median_ms: millis: 1e+300 ms is out of range"},
 		{"address", report(`"addr":""`, `"addr":"300.1.1.1"`), "pmtu.limiter.addr: "},
@@ -63,6 +72,46 @@ func TestReadReportErrors(t *testing.T) {
 				t.Errorf("error %q, want %q in it", err, tt.want)
 			}
 		})
+	}
+}
+
+// A result of nothing but its schema was shown as an empty page.
+func TestReadResultMissesNothing(t *testing.T) {
+	read := map[string]func(string) error{
+		trace.Schema: func(s string) error {
+			_, err := render.ReadResult[trace.Result](strings.NewReader(s), trace.Schema)
+			return err
+		},
+		pmtu.Schema: func(s string) error {
+			_, err := render.ReadResult[pmtu.Result](strings.NewReader(s), pmtu.Schema)
+			return err
+		},
+		dnscheck.Schema: func(s string) error {
+			_, err := render.ReadResult[dnscheck.Result](strings.NewReader(s), dnscheck.Schema)
+			return err
+		},
+		httpcheck.Schema: func(s string) error {
+			_, err := render.ReadResult[httpcheck.Result](strings.NewReader(s), httpcheck.Schema)
+			return err
+		},
+	}
+	tests := []struct{ schema, rest, want string }{
+		{trace.Schema, ``, "target: missing"},
+		{trace.Schema, `,"target":{}`, "hops: missing"},
+		{trace.Schema, `,"target":{},"hops":[]`, ""},
+		{trace.Schema, `,"target":{},"hops":{}`, "hops: {} is not a list"},
+		{pmtu.Schema, `,"target":{}`, "mtu: missing"},
+		{pmtu.Schema, `,"target":{},"mtu":null`, ""},
+		{dnscheck.Schema, `,"name":"h"`, "stub: missing"},
+		{dnscheck.Schema, `,"name":"h","stub":null`, ""},
+		{httpcheck.Schema, `,"url":"http://h/"`, "samples: missing"},
+		{httpcheck.Schema, `,"url":"http://h/","samples":[]`, ""},
+	}
+	for _, tt := range tests {
+		err := read[tt.schema](`{"schema":"` + tt.schema + `"` + tt.rest + `}`)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s%s: error %v, want %q", tt.schema, tt.rest, err, tt.want)
+		}
 	}
 }
 
