@@ -56,9 +56,9 @@ func checkInterface(name string) error {
 
 // isOwn reports whether this host has the address. Nothing is sent: a UDP
 // socket is bound to the address and connected to it, which the kernel refuses
-// for foreign, broadcast and multicast addresses.
+// for a foreign one.
 func isOwn(a netip.Addr) bool {
-	if a.IsUnspecified() {
+	if a.IsUnspecified() || isGroup(a) {
 		return false
 	}
 	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 9)))
@@ -67,6 +67,11 @@ func isOwn(a netip.Addr) bool {
 	}
 	_ = c.Close()
 	return true
+}
+
+// isGroup reports whether an address stands for several hosts.
+func isGroup(a netip.Addr) bool {
+	return a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // few bounds what an error lists.
@@ -124,7 +129,7 @@ func (c *common) reaches(a netip.Addr) error {
 		return usagef("-6, --ipv6: %s is an IPv4 address; leave the flag out", a)
 	case c.ipv4 && a.Is6():
 		return usagef("-4, --ipv4: %s is an IPv6 address; leave the flag out", a)
-	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case isGroup(a):
 		return usagef("%s is the address of a group, and no host has it", a)
 	}
 	if err := c.checkZone(a); err != nil {
@@ -242,9 +247,6 @@ func (c *common) checkNameservers(ctx context.Context, name string) error {
 	if !c.source.IsValid() && c.iface == "" {
 		return nil
 	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return nil
-	}
 	conf, err := dnscheck.LoadResolvConf(c.resolvConf)
 	if err != nil {
 		return explain("reading the resolver configuration", err)
@@ -252,6 +254,9 @@ func (c *common) checkNameservers(ctx context.Context, name string) error {
 	wrong := c.checkServers(conf.Nameservers)
 	if wrong == nil {
 		return nil
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return usagef("asking a nameserver of %s for the name of %s: %w", conf.File, name, wrong)
 	}
 	o := c.dnsOptions(name)
 	o.Exchanger = noExchange{}

@@ -121,12 +121,21 @@ func TestShowRefuses(t *testing.T) {
 		{"a string for a number", `{"schema":"whyslow/pmtu/1","target":{},"mtu":"many"}`, "mtu: \"many\" is not a whole number"},
 		{"an array", `[]`, "is no saved report: a JSON object with a \"schema\" is wanted"},
 		{"deep nesting", deep, "not JSON"},
+		{"a number for a schema", `{"schema":1}`, "is no saved report: a JSON object with a \"schema\" is wanted"},
+		{"a trace of nothing", `{"schema":"whyslow/trace/1"}`, "target: missing"},
+		{"a path MTU of nothing", `{"schema":"whyslow/pmtu/1"}`, "target: missing"},
+		{"a lookup of nothing", `{"schema":"whyslow/dns/1"}`, "name: missing"},
+		{"an exchange with nothing", `{"schema":"whyslow/http/1"}`, "url: missing"},
+		{"a loss of 1e300", `{"schema":"whyslow/trace/1","target":{},"hops":[{"ttl":1,"loss":1e300}]}`, "hops[0].loss: 1e+300, want 0 to 1"},
+		{"a hop 0", `{"schema":"whyslow/trace/1","target":{},"hops":[{"ttl":1},{"ttl":0}]}`, "hops[1].ttl: 0, want 1 to 255"},
+		{"what doctor wrote", `{"schema":"whyslow/doctor/1"}`, "is what doctor --json wrote, which show does not render"},
+		{"what demo wrote", `{"scenario":"x","report":{"schema":"whyslow/report/1"}}`, "is what demo --json wrote"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := writeTemp(t, "x.json", func(b *bytes.Buffer) error { b.WriteString(tt.content); return nil })
 			got := run(t, "show", path)
-			if got.status != statusUsage || !strings.Contains(got.err, tt.want) || strings.Contains(got.err, "\x1b") {
+			if got.status != statusUsage || !strings.Contains(got.err, tt.want) || strings.Contains(got.err, "\x1b") || strings.Contains(got.err, "Go value") {
 				t.Errorf("status %d, stderr %q, want %q in it", got.status, got.err, tt.want)
 			}
 		})

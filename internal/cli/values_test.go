@@ -200,9 +200,11 @@ func TestQuestions(t *testing.T) {
 
 func TestRedactArgv(t *testing.T) {
 	in := []string{"whyslow", "report", "https://user:secret@www.example.com/a?token=abc&plain#f", "-H", "Authorization: Bearer xyz",
-		"--header=Cookie: a=b", "-HX-Key: k", "-H", "nocolon", "--max-time", "5", "bob:pw@host/?q=1", "https://h/p@x"}
+		"--header=Cookie: a=b", "-HX-Key: k", "-H", "nocolon", "--max-time", "5", "bob:pw@host/?q=1", "https://h/p@x",
+		"http://h/?TOK5", "h/?TOK5=", "-kvHCookie: a=b", "-kH", "X: y", "-X", "GET"}
 	want := []string{"whyslow", "report", "https://…@www.example.com/a?token=…&…", "-H", "Authorization: …",
-		"--header=Cookie: …", "-HX-Key: …", "-H", "…", "--max-time", "5", "…@host/?q=…", "https://h/p@x"}
+		"--header=Cookie: …", "-HX-Key: …", "-H", "…", "--max-time", "5", "…@host/?q=…", "https://h/p@x",
+		"http://h/?…", "h/?…", "-kvHCookie: …", "-kH", "X: …", "-X", "GET"}
 	if diff := cmp.Diff(want, redactArgv(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
