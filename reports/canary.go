@@ -79,7 +79,7 @@ func (v *view) weighCanary(c *cause, took time.Duration) bool {
 	if p, full := seen.full(drops); full {
 		c.layer, c.component, c.where, c.p = Network, "bandwidth", v.narrowPlace(), p
 		c.phrase = fmt.Sprintf("a link of the path carries no more than %s", v.rate(took))
-		c.evidence = append(c.evidence, fact("canary", "connects beside the transfer wait in the same queue", seen.text(), "not longer"))
+		c.evidence = append(c.evidence, fact("canary", "connects beside the transfer wait in the same queue", seen.text(), "no longer than without the transfer"))
 		return true
 	}
 	steady := v.pauses() < c.extra/3
@@ -99,7 +99,7 @@ func (v *view) weighCanary(c *cause, took time.Duration) bool {
 		c.p = min(c.p, 0.75)
 		c.next = append(c.next, elsewhere)
 	}
-	c.evidence = append(c.evidence, fact("canary", "connects beside the transfer are as quick as without it: the path is not full", seen.text(), "not longer"))
+	c.evidence = append(c.evidence, fact("canary", "connects beside the transfer are as quick as without it: the path is not full", seen.text(), "no longer than without the transfer"))
 	return true
 }
 
@@ -120,8 +120,8 @@ func (v *view) weighPolicer(c *cause, took time.Duration, seen canary) bool {
 	c.next = append(c.next, elsewhere)
 	c.evidence = append(c.evidence,
 		fact("steady-drops", "each load loses segments and is as fast as the others, while the idle path loses nothing",
-			fmt.Sprintf("%s to %s, 0 of %d idle probes lost", ms(receive.structural()), ms(slices.Max(receive)), idle.Sent), "within a tenth"),
-		against("canary", "connects beside the transfer meet no queue: the link hardly has one, or one for each flow", seen.text(), "longer"))
+			fmt.Sprintf("%s to %s, 0 of %d idle probes lost", ms(receive.structural()), ms(slices.Max(receive)), idle.Sent), "all loads within a tenth of each other"),
+		against("canary", "connects beside the transfer meet no queue: the link hardly has one, or one for each flow", seen.text(), "longer than without the transfer"))
 	return true
 }
 

@@ -56,7 +56,7 @@ func (v *view) dnsCauses() []cause {
 			phrase: lowerFirst(trimStop(f.Text)),
 			evidence: []Evidence{fact("dns-"+f.Component, trimStop(f.Text),
 				fmt.Sprintf("%s of the lookup's %s", ms(cost), d.Stub.Elapsed),
-				"≥ "+ms(minDNSCost))},
+				"counts from "+ms(minDNSCost))},
 		}
 		if !f.Confirmed {
 			c.p = min(c.p, 0.75)
@@ -106,7 +106,7 @@ func (v *view) chargeRedirectLookup(causes []cause) []cause {
 	return append(causes, cause{layer: DNS, component: "authority-slow", where: host, extra: took, p: 0.8,
 		phrase: fmt.Sprintf("the redirect leads to %s, and looking that up takes %s", host, ms(took)),
 		evidence: []Evidence{fact("redirect-lookup", "the resolver is quick for the first host and slow for the one that a redirect leads to",
-			ms(took)+" for "+host, "≥ 100 ms")},
+			ms(took)+" for "+host, "counts from 100 ms")},
 		next: []string{"whyslow dns " + host}})
 }
 

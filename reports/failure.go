@@ -36,7 +36,7 @@ func (v *view) failureVerdict() (Verdict, bool) {
 	}
 	layer, component, p := v.placeFailure(f)
 	out := failed(layer, component, v.failurePlace(f), p, v.failureSentence(f))
-	out.Evidence = append(out.Evidence, fact("failure", "the "+f.Phase+" phase fails", f.Text, "success"))
+	out.Evidence = append(out.Evidence, fact("failure", "the "+f.Phase+" phase fails", f.Text, ""))
 	if component == "" {
 		out.Next = append(out.Next, "try again with a longer --max-time, and from another network")
 	}
@@ -222,7 +222,7 @@ func (v *view) lookupFailure() (Verdict, bool) {
 		}
 		out := failed(DNS, component, where, p, fmt.Sprintf("The name %s cannot be resolved%s.", host, why))
 		out.Evidence = append(out.Evidence, fact("dns-failure", "the lookup fails",
-			fmt.Sprintf("%s after %s", d.Stub.Rcode, d.Stub.Elapsed), "an address"))
+			fmt.Sprintf("%s after %s", d.Stub.Rcode, d.Stub.Elapsed), ""))
 		return out
 	}
 	switch d.Stub.Rcode {

@@ -23,7 +23,7 @@ func (v *view) slowTLS() (cause, bool) {
 	c := cause{layer: Server, component: "tls", where: v.where(), extra: extra, p: 0.92,
 		phrase: fmt.Sprintf("the server takes %s over each TLS handshake", ms(extra)),
 		evidence: []Evidence{fact("tls-time", "every handshake takes longer than its round trips, and connecting does not",
-			fmt.Sprintf("%s beyond %d × %s", ms(extra), trips, ms(v.rtt)), "≥ 50 ms")}}
+			fmt.Sprintf("%s beyond %d × %s", ms(extra), trips, ms(v.rtt)), "counts from 50 ms")}}
 	if idle := v.findControl("idle"); idle != nil && idle.Exchange.Failure == nil {
 		v.weighIdleTLS(&c, idle.Exchange.Phases.TLS.Duration()-need, extra)
 	}
@@ -36,7 +36,7 @@ func (v *view) weighIdleTLS(c *cause, d, extra time.Duration) {
 	if d >= extra/2 {
 		c.p = 0.95
 		c.evidence = append(c.evidence, fact("control-idle",
-			"a connection left idle first shakes hands as slowly: it is the handshake", ms(d), "≥ "+ms(extra/2)))
+			"a connection left idle first shakes hands as slowly: it is the handshake", ms(d), "at least "+ms(extra/2)))
 		return
 	}
 	c.component, c.p = "accept", 0.88
@@ -59,7 +59,7 @@ func (v *view) redirectChain() (cause, bool) {
 	return cause{layer: Server, component: redirects, where: v.r.Target.URL, extra: 1, p: 0.93,
 		phrase: fmt.Sprintf("the page is behind %d redirects, one after the other", least),
 		evidence: []Evidence{fact("redirects", "the URL leads to the page only by way of others",
-			fmt.Sprintf("%d redirects, %s", least, ms(spent)), "≤ 1")}}, true
+			fmt.Sprintf("%d redirects, %s", least, ms(spent)), "at most 1 redirect")}}, true
 }
 
 // acceptOverflow is a server whose accept queue is full: SYNs go unanswered
@@ -83,7 +83,7 @@ func (v *view) acceptOverflow() (cause, bool) {
 	c := cause{layer: Server, component: "accept", where: v.where(), extra: extra, p: 0.6,
 		phrase: fmt.Sprintf("the server leaves connection requests unanswered (%d sent again)", lost),
 		evidence: []Evidence{fact("syn-retries", "SYNs had to be sent again",
-			fmt.Sprintf("%d in %d connections", lost, len(v.visits)), "0")},
+			fmt.Sprintf("%d in %d connections", lost, len(v.visits)), "no SYN sent again")},
 		next: []string{"on the server: compare ListenOverflows in nstat and the Send-Q of ss -ltn while it happens"}}
 	if d := v.destinationSample(); d != nil && d.Sent >= 50 && d.Received == d.Sent {
 		c.p = 0.68 // a path that is dead now and then may be alive while it is probed
@@ -91,7 +91,7 @@ func (v *view) acceptOverflow() (cause, bool) {
 			c.p = 0.82
 		}
 		c.evidence = append(c.evidence, fact("path-clean", "probes to the same address lose nothing",
-			fmt.Sprintf("0 of %d", d.Sent), "0"))
+			fmt.Sprintf("0 of %d", d.Sent), "none lost"))
 	}
 	return c, true
 }

@@ -62,7 +62,7 @@ func (d *decision) doubtHealth(out *Verdict) {
 	if odd, all, _ := v.oddRequests(); odd > 0 {
 		out.Confidence = min(out.Confidence, 0.75)
 		out.Evidence = append(out.Evidence, against("odd-requests", "the server is slow for some requests only",
-			fmt.Sprintf("%d of %d", odd, all), "at least two"))
+			fmt.Sprintf("%d of %d", odd, all), "counts from 2 of them"))
 		out.Next = append(out.Next, "repeat with --budget deep: whether the server is slow now and then")
 	}
 	if v.pathLoses() {
@@ -96,14 +96,14 @@ func (d *decision) showHealth(out *Verdict) {
 	if v.rttKnown {
 		rounds := d.load.rounds + d.load.redirectRounds
 		out.Evidence = append(out.Evidence, fact("physics", fmt.Sprintf("a load needs %d round trips, and takes hardly longer", rounds),
-			fmt.Sprintf("%s, of which round trips %s", ms(d.typical), ms(time.Duration(rounds)*v.rtt)), "nothing large besides"))
+			fmt.Sprintf("%s, of which round trips %s", ms(d.typical), ms(time.Duration(rounds)*v.rtt)), ""))
 	}
 	probes := 0
 	if s := v.destinationSample(); s != nil {
 		probes = s.Sent
 	}
 	out.Evidence = append(out.Evidence, fact("watched", "nothing went wrong while it was watched",
-		fmt.Sprintf("%d loads and %d probes within %s", len(v.visits), probes, v.r.Elapsed), "what comes and goes may have been away"))
+		fmt.Sprintf("%d loads and %d probes within %s", len(v.visits), probes, v.r.Elapsed), ""))
 	out.Next = append(out.Next, "if it is slow only at times, measure again while it is, or with --budget deep, which watches longer")
 }
 
@@ -125,7 +125,7 @@ func (d *decision) tellOfOddities(out *Verdict) {
 	if f, ok := v.unwellResolver(); ok {
 		out.Confidence = min(out.Confidence, 0.7)
 		out.Summary += fmt.Sprintf(" But the resolver is not well, though it spared this lookup: %s.", lowerFirst(trimStop(f.Text)))
-		out.Evidence = append(out.Evidence, against("dns-"+f.Component, trimStop(f.Text), "no cost this time", "none"))
+		out.Evidence = append(out.Evidence, against("dns-"+f.Component, trimStop(f.Text), "this lookup was spared", ""))
 		out.Next = append(out.Next, "whyslow dns "+v.r.Target.Host+", several times: what a lookup costs when it is not spared")
 	}
 	if status, ok := v.errorStatus(); ok {

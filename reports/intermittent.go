@@ -59,7 +59,7 @@ func (v *view) intermittent() (cause, bool) {
 	c := cause{layer: Server, component: "intermittent", where: v.where(), extra: mean, p: 0.72,
 		phrase: fmt.Sprintf("the server is slow for %d of %d requests and quick for the others", odd, all),
 		evidence: []Evidence{fact("odd-requests", "some requests wait for the server, others like them do not, and no packet was lost meanwhile",
-			fmt.Sprintf("%d of %d, %s on average over all", odd, all, ms(mean)), "at least two, three times as slow")},
+			fmt.Sprintf("%d of %d, %s on average over all", odd, all, ms(mean)), "counts from 2, each three times as slow as the rest")},
 		next: []string{"on the server: log the time of each request ($request_time, %D) and compare what the slow ones have in common; count its workers and backends"}}
 	d := v.destinationSample()
 	switch {

@@ -51,5 +51,5 @@ func (l lookupLoss) raise(c *cause) {
 	c.extra = l.cost
 	c.phrase = fmt.Sprintf("%d of %d queries to the resolver %s are lost, which costs a lookup %s on average", l.lost, l.sent, c.where, ms(l.cost))
 	c.evidence = []Evidence{fact("dns-resolver-loss", "queries to the first resolver are lost, each for its whole timeout",
-		fmt.Sprintf("%d of %d", l.lost, l.sent), "at most 2")}
+		fmt.Sprintf("%d of %d", l.lost, l.sent), "counts from 3 lost")}
 }

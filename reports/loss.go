@@ -68,12 +68,12 @@ func (v *view) lossCause() (cause, bool) {
 		c.p = 0.85
 		c.phrase = fmt.Sprintf("of %d probes to the server %d were lost on the way, and what is lost has to be sent again", d.Sent, d.Sent-d.Received)
 		c.evidence = append(c.evidence, fact("R2", "probes to the destination itself go unanswered",
-			fmt.Sprintf("%d of %d lost (95 %%: %.1f to %.1f %%)", d.Sent-d.Received, d.Sent, 100*lo, 100*hi), "< 1 %"))
+			fmt.Sprintf("%d of %d lost (95 %%: %.1f to %.1f %%)", d.Sent-d.Received, d.Sent, 100*lo, 100*hi), "counts from 1 %"))
 		if d.Sent-d.Received >= 4 {
 			c.p = 0.92
 		}
 	}
-	e := fact("tcp-loss", "the page's own connections sent or received segments again", v.lossCount(), "none")
+	e := fact("tcp-loss", "the page's own connections sent or received segments again", v.lossCount(), "no segment sent again")
 	e.Supports = tcp
 	c.evidence = append(c.evidence, e)
 	switch {
@@ -167,8 +167,12 @@ func (v *view) lossCount() string {
 			disordered++
 		}
 	}
-	return fmt.Sprintf("%d segments sent again, %d of %d loads received out of order",
-		resent, disordered, len(v.visits)+len(v.stalled))
+	what := "segments"
+	if resent == 1 {
+		what = "segment"
+	}
+	return fmt.Sprintf("%d %s sent again, %d of %d loads received out of order",
+		resent, what, disordered, len(v.visits)+len(v.stalled))
 }
 
 // lossPlace is the link that loses, if the samples of the hops tell.

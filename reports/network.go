@@ -64,7 +64,7 @@ func (v *view) slowLink() (cause, bool) {
 		phrase: fmt.Sprintf("%s adds %s to every round trip", segmentPhrase(seg), ms(delay)),
 		evidence: []Evidence{
 			fact("suffix-minimum", "from one hop on, every later hop and the server answer later by the same amount",
-				fmt.Sprintf("%s at %s, of %s in all", ms(delay), place, ms(v.rtt)), "≥ "+ms(plainLink)+" and half of the path"),
+				fmt.Sprintf("%s at %s, of %s in all", ms(delay), place, ms(v.rtt)), "counts from "+ms(plainLink)+" and half of the path"),
 		}}
 	c.evidence = append(c.evidence, v.clearedHops()...)
 	return c, true
@@ -97,7 +97,7 @@ func (v *view) clearedHops() []Evidence {
 			if ok && own-l > 20*time.Millisecond {
 				cleared = append(cleared, fact("R1", "a hop that answers late but forwards in time is innocent",
 					fmt.Sprintf("hop %d answers in %s, hop %d behind it in %s", h.TTL, ms(own), later.TTL, ms(l)),
-					"later hops not slower"))
+					"a hop behind it answers sooner"))
 				break
 			}
 		}
@@ -143,8 +143,8 @@ func (v *view) queueing() (cause, bool) {
 	c := cause{layer: Network, component: "queueing", where: v.queuePlace(), perRTT: extra, p: 0.6,
 		phrase: fmt.Sprintf("packets wait in a queue on the path, %s of each round trip", ms(extra)),
 		evidence: []Evidence{fact("R6", "the destination's usual round trip is far above its least",
-			fmt.Sprintf("median %s, least %s", ms(median), ms(min(least, v.rtt))), "≤ "+ms(threshold)+" more")}}
-	e := fact("tcp-agrees", "TCP connects to the server's port show the same", ms(tcp)+" above the least", "≥ "+ms(echo/3))
+			fmt.Sprintf("median %s, least %s", ms(median), ms(min(least, v.rtt))), "counts from "+ms(threshold)+" above the least")}}
+	e := fact("tcp-agrees", "TCP connects to the server's port show the same", ms(tcp)+" above the least", "at least "+ms(echo/3))
 	e.Supports = both || tcp >= echo/3
 	if e.Supports {
 		c.p = 0.85
@@ -223,7 +223,7 @@ func (v *view) badFamily() (cause, bool) {
 	return cause{layer: Network, component: "address-family", where: where, extra: extra, p: 0.88,
 		phrase: fmt.Sprintf("an address of the server, %s, does not answer, and clients lose %s before they try the next", where, ms(extra)),
 		evidence: []Evidence{fact("attempts", "an address that is tried first fails, a later one works",
-			fmt.Sprintf("%s fails, %s lost", where, ms(extra)), "0")}}, true
+			fmt.Sprintf("%s fails, %s lost", where, ms(extra)), "no attempt fails")}}, true
 }
 
 // headStart is the time that attempts before the winner had in vain, and the

@@ -129,7 +129,7 @@ func (v *view) thinkTime(p serverPattern) (cause, bool) {
 		phrase: fmt.Sprintf("the server thinks for %s before it answers", ms(p.settled))}
 	c.evidence = append(c.evidence, fact("think-time",
 		"every request waits for the server, on new and on used connections alike",
-		fmt.Sprintf("%s beyond the %s round trip", ms(p.every), ms(v.rtt)), "≥ "+ms(minServerCost)))
+		fmt.Sprintf("%s beyond the %s round trip", ms(p.every), ms(v.rtt)), "counts from "+ms(minServerCost)))
 	switch {
 	case v.controlKnown && v.control < p.every/2:
 		c.p = 0.96
@@ -160,7 +160,7 @@ func (v *view) weighClosing(c *cause, every time.Duration) {
 	}
 	c.evidence = append(c.evidence, against("one-request-per-connection",
 		"the server closes every connection after one request: work for each request and work for each connection look alike",
-		"no second request", "≥ 1"))
+		"no second request", "at least one more"))
 	c.next = append(c.next, "let the server keep connections alive (Connection: keep-alive), and measure again: work done once a connection is then seen apart")
 	c.p = min(c.p, 0.6)
 	if d, ok := v.idleServer(); ok && d < every/2 {
@@ -206,7 +206,7 @@ func (v *view) redirectThinks(hops, page time.Duration) cause {
 		phrase: fmt.Sprintf("the server thinks for %s before it redirects to the page", ms(v.redirectThink)),
 		evidence: []Evidence{fact("redirect-think",
 			"the redirect waits for the server on new and on used connections alike, the page behind it does not",
-			fmt.Sprintf("%s, and %s for the page", ms(v.redirectThink), ms(page)), "≥ "+ms(minServerCost))}}
+			fmt.Sprintf("%s, and %s for the page", ms(v.redirectThink), ms(page)), "counts from "+ms(minServerCost))}}
 }
 
 // serverTiming holds the server's own account of its time against ours.
@@ -228,7 +228,7 @@ func (v *view) serverTiming(think time.Duration) []Evidence {
 	}
 	told := stats.Median(sums)
 	e := fact("server-timing", "the server's own Server-Timing header accounts for it",
-		ms(told), "≥ 70 % of "+ms(think))
+		ms(told), "at least 70 % of "+ms(think))
 	e.Supports = told >= think*7/10
 	return []Evidence{e}
 }
@@ -240,7 +240,7 @@ func (v *view) oncePerConnection(p serverPattern) (cause, bool) {
 	c := cause{layer: Server, component: "hostname-lookups", where: v.where(), extra: p.once, p: 0.72}
 	c.evidence = append(c.evidence, fact("once-per-connection",
 		"the first request of every new connection waits, later ones do not",
-		fmt.Sprintf("%s more on each of %d connections", ms(p.once), p.conns), "≥ "+ms(onceCost)))
+		fmt.Sprintf("%s more on each of %d connections", ms(p.once), p.conns), "counts from "+ms(onceCost)))
 	v.weighLookup(&c, p.once)
 	v.weighIdle(&c, p.once)
 	c.phrase = lookupPhrase(c, "before it answers", p.once)
@@ -254,7 +254,7 @@ func (v *view) whileLogging(p serverPattern) (cause, bool) {
 	c := cause{layer: Server, component: "hostname-lookups", where: v.where(), extra: p.second, p: 0.88}
 	c.evidence = append(c.evidence, fact("second-request",
 		"the second request of every connection waits, the first and the third do not: the server is busy with what it does after answering the first",
-		fmt.Sprintf("%s more on each of %d connections", ms(p.second), p.seconds), "≥ "+ms(onceCost)))
+		fmt.Sprintf("%s more on each of %d connections", ms(p.second), p.seconds), "counts from "+ms(onceCost)))
 	v.weighLookup(&c, p.second)
 	c.phrase = lookupPhrase(c, "while it writes its log", p.second)
 	return c, true
@@ -276,13 +276,25 @@ func (v *view) weighLookup(c *cause, extra time.Duration) {
 	if !ok {
 		c.evidence = append(c.evidence, against("client-ptr",
 			"the PTR record of this host's address is slow or dead as our resolver sees it",
-			"quick, or not measured", "≥ 100 ms"))
+			v.clientPTR(), "counts from 100 ms"))
 		return
 	}
 	c.p = max(c.p, 0.94)
 	c.evidence = append(c.evidence, fact("client-ptr",
 		"the PTR record of this host's address is slow or dead as our resolver sees it",
-		fmt.Sprintf("%s for %s (%s)", rev.Elapsed, rev.Addr, rev.Rcode), "≥ 100 ms"))
+		fmt.Sprintf("%s for %s (%s)", rev.Elapsed, rev.Addr, rev.Rcode), "counts from 100 ms"))
+}
+
+// clientPTR says how quick the reverse lookup of this host's address was.
+func (v *view) clientPTR() string {
+	if v.r.DNS != nil {
+		for _, rev := range v.r.DNS.Reverse {
+			if rev.Of == "client" {
+				return fmt.Sprintf("%s for %s", rev.Elapsed, rev.Addr)
+			}
+		}
+	}
+	return "not measured"
 }
 
 // weighIdle tells a lookup from a late accept: by a connection that was left
@@ -309,7 +321,7 @@ func (v *view) weighIdle(c *cause, extra time.Duration) {
 	if d >= extra/2 {
 		c.p = max(c.p, 0.87)
 		c.evidence = append(c.evidence, fact("control-idle",
-			"a connection left idle first waits all the same: the work begins with the request", ms(d), "≥ "+ms(extra/2)))
+			"a connection left idle first waits all the same: the work begins with the request", ms(d), "at least "+ms(extra/2)))
 		return
 	}
 	c.component, c.p = "accept", 0.87

@@ -60,9 +60,9 @@ func (v *view) classifyBody(c *cause, took, healthy time.Duration) {
 	body := v.r.HTTP.Body
 	observed := fmt.Sprintf("%s for %d bytes, arrival %s", ms(took), v.visits[0].bytes, body.Class)
 	c.evidence = []Evidence{fact("body-time", "the body takes longer than its round trips",
-		observed, "≤ "+ms(healthy)+" + 60 ms")}
+		observed, "counts from "+ms(healthy+minServerCost))}
 	if body.Text != "" {
-		c.evidence = append(c.evidence, fact("body-class", body.Text, body.Class, "clean"))
+		c.evidence = append(c.evidence, fact("body-class", "how the body arrived: "+body.Class, body.Text, "clean"))
 	}
 	if v.weighCanary(c, took) {
 		return
@@ -149,17 +149,25 @@ func (v *view) stallCause() (cause, bool) {
 		phrase: "full-size packets from the server vanish on the way, and nobody tells the server"}
 	c.evidence = []Evidence{fact("mss-clamp",
 		"the same request works at once when the server must send small segments",
-		fmt.Sprintf("%s clamped, %s without", ms(clamped), ms(plain)), "≤ a third")}
-	tail := fact("stall-disorder", "while a load stalls, something behind the missing part has arrived: small packets pass", fmt.Sprintf("in one of %d stalls at least", stalls), "≥ 1")
+		fmt.Sprintf("%s clamped, %s without", ms(clamped), ms(plain)), "at most a third of the time without")}
+	tail := fact("stall-disorder", "while a load stalls, something behind the missing part has arrived: small packets pass", seenIn(stalls), "in one at least")
 	tail.Supports = disordered
 	c.evidence = append(c.evidence, tail)
 	if p := v.r.PMTU; p != nil && p.BlackHole && p.MTU != nil {
 		c.p = max(c.p, 0.97)
 		c.evidence = append(c.evidence, fact("pmtu-blackhole", "the path towards the server has a black hole as well",
-			fmt.Sprintf("%d bytes pass, more vanish unreported", *p.MTU), "signalled"))
+			fmt.Sprintf("%d bytes pass, more vanish unreported", *p.MTU), "a router says so (ICMP)"))
 	}
 	c.next = []string{"on the server or its gateway: clamp the MSS (nft … tcp option maxseg size set rt mtu) or let ICMP type 3 code 4 pass; net.ipv4.tcp_mtu_probing=1 heals it in seconds"}
 	return c, true
+}
+
+// seenIn says what stall-disorder rests on.
+func seenIn(stalls int) string {
+	if stalls == 1 {
+		return "1 stall was watched"
+	}
+	return fmt.Sprintf("%d stalls were watched", stalls)
 }
 
 // stallSigns tells a black hole from a server that is slow now and then. In a
