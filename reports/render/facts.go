@@ -131,7 +131,7 @@ func (f *factCollector) connection(ex *httpcheck.Exchange, rtt millis.Value) {
 		if t.OutOfOrder > 0 { // a mark, not a count
 			order = "some received out of order"
 		}
-		parts = append(parts, order)
+		parts = append(parts, order+" (of the middle load)")
 	}
 	f.add("TCP", strings.Join(parts, ", "))
 	if len(ex.Attempts) < 2 {
