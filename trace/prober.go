@@ -162,6 +162,9 @@ func (p *prober) wave() {
 		doubtful = ttl
 	}
 	for ttl := 1; ttl <= n; ttl++ {
+		if counts[ttl] > 0 && p.spent(ttl) {
+			continue // it has answered, and its silence now would look like loss
+		}
 		p.send(ttl)
 		// Silent hops just before the destination may be the destination
 		// itself, its answers lost: ask more, or the path is too long.
@@ -170,6 +173,12 @@ func (p *prober) wave() {
 			p.send(ttl)
 		}
 	}
+}
+
+// spent reports whether the router at a TTL has sent as many errors as routers
+// send in a row, for this method or for others.
+func (p *prober) spent(ttl int) bool {
+	return p.view.destTTL() != ttl && p.budget.Left(p.engine.opt.Dst, ttl, time.Now()) < 1
 }
 
 // lastDue is how long the last answers are waited for. A hop that has not
