@@ -42,7 +42,7 @@ same one, and times every phase: resolve, connect, tls, send, wait, receive.
 Each redirect is timed apart. Control requests (a small static file, a path that
 does not exist) tell the application from the server, and the kernel's TCP
 figures tell the network from both. A bare host means https, then http if port
-443 refuses.`,
+443 refuses or no TLS is spoken.`,
 		Example: `  whyslow http https://www.example.com/
   whyslow http www.example.com --samples 10           ten fresh connections
   whyslow http -X POST -H 'Accept: text/html' https://www.example.com/search

@@ -27,7 +27,8 @@ func newReport(env *Env) *cobra.Command {
 		Long: `Measures DNS, the path and the HTTP exchange of a URL side by side, runs the
 control experiments that could change the verdict, and says which of network,
 DNS and server makes the response slow, where, with what confidence and on what
-evidence. A bare host means https, then http if port 443 refuses.`,
+evidence. A bare host means https, then http if port 443 refuses or no TLS is
+spoken.`,
 		Example: `  whyslow report https://www.example.com/
   whyslow report www.example.com -o incident.html -o incident.json
   whyslow report www.example.com --budget quick --json
