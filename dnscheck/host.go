@@ -138,7 +138,9 @@ func (h *Host) tcp(ctx context.Context, q Query, msg []byte) (*Answer, error) {
 
 func (h *Host) dial(ctx context.Context, network string, server netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{Control: h.control, FallbackDelay: -1}
-	if h.Source.IsValid() {
+	// A source address speaks only to servers of its family; the others are
+	// asked from where the kernel sends.
+	if h.Source.IsValid() && h.Source.Unmap().Is4() == server.Addr().Unmap().Is4() {
 		if network == "udp" {
 			d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(h.Source, 0))
 		} else {

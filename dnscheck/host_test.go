@@ -173,6 +173,16 @@ func TestHostUnreachable(t *testing.T) {
 	wantOutcome(t, err, Unreachable)
 }
 
+// A source address of one family does not keep servers of the other from being
+// asked.
+func TestHostSourceOfTheOtherFamily(t *testing.T) {
+	server := udpPeer(t, func(q []byte) [][]byte { return [][]byte{replyTo(t, q, func(*dns.Msg) {})} })
+	h := &Host{Source: netip.MustParseAddr("2001:db8::99")}
+	if _, err := h.Exchange(t.Context(), Query{Server: server, Name: "a.example", Type: dns.TypeA}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TC is looked at before the records: a datagram cut inside one still says so,
 // and so does one cut without TC (zdns#255).
 func TestHostTruncated(t *testing.T) {

@@ -42,7 +42,8 @@ spoken.`,
 	fs := cmd.Flags()
 	o.budget = "normal"
 	fs.Var(enumValue{&o.budget, []string{"quick", "normal", "deep"}}, "budget",
-		"how much to ask: quick is 4 s and 25 requests, normal 10 s and 60, deep 60 s and 300")
+		"how much to ask: quick is 4 s and 25 requests, normal 10 s and 60, deep 60 s and 300; "+
+			"what alone takes longer is waited for once, 30 s for an answer and 20 s of a body")
 	fs.Var(enumValue{&o.failOn, []string{"warning", "critical", "inconclusive"}}, "fail-on",
 		"exit 1 if a fault makes the response slow, 2 if it costs a second or more, 3 if the verdict is open; "+
 			"the value is the least that counts, in this order")
