@@ -20,8 +20,9 @@ type Value struct {
 	known bool
 }
 
-// Of returns d as a measured value.
-func Of(d time.Duration) Value { return Value{d: d, known: true} }
+// Of returns d as a measured value, rounded to the microsecond, so that a value
+// shown and the same one saved, read and shown again are alike.
+func Of(d time.Duration) Value { return Value{d: d.Round(time.Microsecond), known: true} }
 
 // Known reports whether the value was measured.
 func (v Value) Known() bool { return v.known }

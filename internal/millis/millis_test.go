@@ -61,3 +61,22 @@ func TestUnmeasuredIsNoNumber(t *testing.T) {
 		t.Errorf("omitzero keeps an unmeasured value: %s, %v", b, err)
 	}
 }
+
+// A report that was saved and read again showed other last digits than before:
+// the saved form has microseconds, and the kept one had nanoseconds.
+func TestSavedValuesAreTheSame(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, 499, 500, 17_549, 7304_549_700, -1500} {
+		v := Of(d)
+		b, err := v.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Value
+		if err := again.UnmarshalJSON(b); err != nil {
+			t.Fatal(err)
+		}
+		if again != v {
+			t.Errorf("%d ns: %v before, %v after", d, v.Duration(), again.Duration())
+		}
+	}
+}

@@ -17,8 +17,8 @@ func TestStringAtTheEdges(t *testing.T) {
 	}{
 		{Value{}, "–"},
 		{Of(0), "0 ms"},
-		{Of(1), "<0.01 ms"},
-		{Of(4999 * time.Nanosecond), "<0.01 ms"},
+		{Of(1), "0 ms"}, // values have microseconds
+		{Of(4499 * time.Nanosecond), "<0.01 ms"},
 		{Of(5 * us), "0.01 ms"},
 		{Of(157300 * time.Nanosecond), "0.16 ms"},
 		{Of(1234 * us), "1.23 ms"},
