@@ -70,6 +70,19 @@ const (
 	initialWindow = 10
 )
 
+// last adds the wait between the last byte and the end of the connection, where
+// that end is the end of the body (RFC 9112 6.3).
+func (g *Gaps) last(wait, at, least time.Duration) {
+	if g == nil || wait <= least {
+		return
+	}
+	g.Pauses++
+	g.PausedTotal = millis.Of(g.PausedTotal.Duration() + wait)
+	if wait > g.LongestPause.Duration() {
+		g.LongestPause, g.LongestAt = millis.Of(wait), millis.Of(at)
+	}
+}
+
 // features are what Classify decides on.
 type features struct {
 	rtt, rcvRTT, receive time.Duration

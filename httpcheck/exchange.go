@@ -144,6 +144,7 @@ func (k *conn) receive(r round, o *Options, head *response, x *Exchange, st *sta
 	}
 	if head.toEOF && x.Truncated == "" {
 		end = time.Now() // the end of the connection is what the client waits for
+		x.Gaps.last(end.Sub(k.meter.lastRead), k.meter.lastRead.Sub(head.first), g.min)
 	}
 	x.Phases.Receive = millis.Of(max(0, end.Sub(head.first)))
 	x.Phases.Total = millis.Of(end.Sub(st.start) + st.extra)

@@ -70,7 +70,8 @@ type Options struct {
 
 	// Cold is the number of fresh connections. Zero means 5.
 	Cold int
-	// PerConnection is the number of times the URL is fetched over each. Zero
+	// PerConnection is the number of times the URL is fetched over each, on
+	// average: from 3 on, some connections carry one more or less. Zero
 	// means 3.
 	PerConnection int
 	// MaxRequests bounds the requests of the whole run, controls included.

@@ -86,6 +86,24 @@ func (p *plan) least(spent time.Duration) int {
 	return 3 // below three there is no telling what repeats
 }
 
+// fetches is how many fetches the current connection carries. The third has one
+// less and the fourth one more than the others: backends that take turns would
+// else stay in step with us, and the slow one would look like a matter of the
+// place on the connection.
+func (p *plan) fetches() int {
+	n := p.opts.PerConnection
+	if n < 3 {
+		return n
+	}
+	switch p.connections % 4 {
+	case 3:
+		return n - 1
+	case 0:
+		return n + 1
+	}
+	return n
+}
+
 // again says whether to send another request over the connection that has
 // carried n fetches.
 func (p *plan) again(n, requests int, now time.Time) bool {
@@ -94,7 +112,7 @@ func (p *plan) again(n, requests int, now time.Time) bool {
 		cost = p.steps
 	}
 	switch {
-	case p.failed, p.final, n >= p.opts.PerConnection, requests+cost > p.limit():
+	case p.failed, p.final, n >= p.fetches(), requests+cost > p.limit():
 		return false
 	case now.Sub(p.begin) <= p.opts.Budget:
 		return true

@@ -61,15 +61,15 @@ func TestPlan(t *testing.T) {
 		f    func(conn, n int) (time.Duration, string)
 		want string
 	}{
-		{"fast", Options{}, always(20*ms, ""), "3 3 3 3 3"},
+		{"fast", Options{}, always(20*ms, ""), "3 3 2 4 3"},
 		{"few requests left", Options{MaxRequests: 12}, always(20*ms, ""), "3 3 1"},
 		{"thinks 2 s", Options{}, always(2000*ms, ""), "2 1 1"},
-		{"thinks 2 s, time enough", Options{Budget: 60 * time.Second}, always(2000*ms, ""), "3 3 3 3 3"},
+		{"thinks 2 s, time enough", Options{Budget: 60 * time.Second}, always(2000*ms, ""), "3 3 2 4 3"},
 		{"thinks 5 s, the same each time", Options{}, always(5000*ms, ""), "2 1"},
 		{"thinks 4 s or 5 s", Options{}, func(c, _ int) (time.Duration, string) { return time.Duration(5000-1000*(c%2)) * ms, "" }, "2 1 1"},
 		{"thinks 20 s", Options{}, always(20_000*ms, ""), "2"},
-		{"2 s once a connection", Options{}, request(1, 2000*ms, 1*ms), "3 3 3"},
-		{"2 s while logging", Options{}, request(2, 2000*ms, 1*ms), "3 3 3"},
+		{"2 s once a connection", Options{}, request(1, 2000*ms, 1*ms), "3 3 2"},
+		{"2 s while logging", Options{}, request(2, 2000*ms, 1*ms), "3 3 2"},
 		{"refused", Options{}, always(1*ms, "refused"), "1 1 1 1 1"},
 		{"timeout", Options{}, always(10_000*ms, "timeout"), "1"},
 		{"bad certificate", Options{}, always(50*ms, "certificate"), "1"},
@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 				return 5 * ms, "reset"
 			}
 			return 20 * ms, ""
-		}, "3 1 3 3 3"},
+		}, "3 1 2 4 3"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,12 +159,30 @@ func (d *decision) explained() float64 {
 func (d *decision) inconclusive(out *Verdict) {
 	out.Layer, out.Slow = Inconclusive, true
 	out.Confidence = 0.5
+	d.blameTheUnknown(out)
 	out.Summary = fmt.Sprintf("The load takes %s, of which %s has no explanation yet.", ms(d.typical), ms(d.unexplained))
 	for _, s := range d.suspects {
 		out.Evidence = append(out.Evidence, s.evidence...)
 		out.Next = append(out.Next, s.next...)
 	}
 	out.Next = append(out.Next, "repeat with --budget deep: more loads separate what repeats from what comes and goes")
+}
+
+// blameTheUnknown gives what has no explanation a row of its own, so that no
+// suspect seems to have all of the blame.
+func (d *decision) blameTheUnknown(out *Verdict) {
+	const unexplained = "unexplained"
+	whole := float64(d.excess + d.unexplained)
+	if d.unexplained < noticeable {
+		return
+	}
+	for i := range out.Blame {
+		out.Blame[i].Share *= float64(d.excess) / whole
+	}
+	rest := float64(d.unexplained) / float64(time.Millisecond)
+	out.Blame = append(out.Blame, Blame{Layer: Inconclusive, Component: unexplained, MS: round3(rest), Share: float64(d.unexplained) / whole, SavesMS: round3(rest)})
+	out.Healthy = millis.Of(max(d.typical-d.excess-d.unexplained, 0))
+	slices.SortStableFunc(out.Blame, func(a, b Blame) int { return cmp.Compare(b.MS, a.MS) })
 }
 
 // ruleOut names the parties that were looked at and found in order.

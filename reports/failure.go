@@ -37,6 +37,9 @@ func (v *view) failureVerdict() (Verdict, bool) {
 	layer, component, p := v.placeFailure(f)
 	out := failed(layer, component, v.failurePlace(f), p, v.failureSentence(f))
 	out.Evidence = append(out.Evidence, fact("failure", "the "+f.Phase+" phase fails", f.Text, ""))
+	if component == "mtu-blackhole" {
+		v.blackHoleFailure(&out)
+	}
 	if component == "" {
 		out.Next = append(out.Next, "try again with a longer --max-time, and from another network")
 	}
@@ -98,6 +101,9 @@ func placeBreach(phase string) (Layer, string, float64) {
 // slow itself.
 func (v *view) placeTimeout(f *httpcheck.Failure) (Layer, string, float64) {
 	reached := v.r.Trace != nil && v.r.Trace.Reached
+	if p := v.r.PMTU; p != nil && p.BlackHole && f.Phase != "connect" {
+		return Network, "mtu-blackhole", 0.75 // what is silent may be no more than large
+	}
 	switch f.Phase {
 	case "connect":
 		if reached {
@@ -112,6 +118,20 @@ func (v *view) placeTimeout(f *httpcheck.Failure) (Layer, string, float64) {
 		return Server, "body", 0.7
 	}
 	return Inconclusive, "", 0
+}
+
+// blackHoleFailure words the verdict on a server that was heard as long as its
+// packets were small.
+func (v *view) blackHoleFailure(out *Verdict) {
+	p := v.r.PMTU
+	size := ""
+	if p.MTU != nil {
+		size = fmt.Sprintf(" of more than %d bytes", *p.MTU)
+	}
+	out.Where = v.limiterPlace()
+	out.Summary = fmt.Sprintf("%s connects, but its answer does not arrive: packets%s vanish on the way, and nobody says so.", v.r.Target.Host, size)
+	out.Evidence = append(out.Evidence, fact("pmtu-blackhole", "large probes to the server vanish, small ones pass", "packets"+size+" vanish unreported", "a router says so (ICMP)"))
+	out.Next = append(out.Next, healBlackHole)
 }
 
 // longSilence is what a request must have waited for that its end by Ctrl-C or

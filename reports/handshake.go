@@ -84,10 +84,14 @@ func (v *view) acceptOverflow() (cause, bool) {
 		phrase: fmt.Sprintf("the server leaves connection requests unanswered (%d sent again)", lost),
 		evidence: []Evidence{fact("syn-retries", "SYNs had to be sent again",
 			fmt.Sprintf("%d in %d connections", lost, len(v.visits)), "no SYN sent again")},
-		next: []string{"on the server: compare ListenOverflows in nstat and the Send-Q of ss -ltn while it happens"}}
+		next: []string{"on the server: compare ListenOverflows in nstat and the Send-Q of ss -ltn while it happens",
+			"on firewalls before it: look for a limit on new connections (SYN limit, conntrack table full)"}}
 	if d := v.destinationSample(); d != nil && d.Sent >= 50 && d.Received == d.Sent {
-		c.p = 0.68 // a path that is dead now and then may be alive while it is probed
-		if hit >= 3 {
+		// A path that is dead now and then may be alive while it is probed, and
+		// a firewall that limits new connections looks the same. Those that got
+		// through a full queue wait in it.
+		c.p = 0.65
+		if hit >= 3 && series(v.server[1]).typical() >= minServerCost {
 			c.p = 0.82
 		}
 		c.evidence = append(c.evidence, fact("path-clean", "probes to the same address lose nothing",

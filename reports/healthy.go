@@ -114,11 +114,12 @@ func (d *decision) tellOfOddities(out *Verdict) {
 	case d.excess < noticeable:
 		out.Blame, out.Healthy = nil, out.Typical
 	case len(d.suspects) > 0:
-		out.Summary += fmt.Sprintf(" What could be better: %s (%s).", d.suspects[0].phrase, ms(d.suspects[0].part))
+		out.Summary = fmt.Sprintf("Nothing large is wrong: a load takes %s at %s of round trip. What could be better: %s (%s).",
+			ms(d.typical), ms(v.rtt), d.suspects[0].phrase, ms(d.suspects[0].part))
 	}
 	if first, ok := v.slowStart(); ok {
 		out.Confidence = min(out.Confidence, 0.75)
-		out.Summary += fmt.Sprintf(" But the very first load took %s: a cache was cold, or something had to wake up.", ms(first))
+		out.Summary += fmt.Sprintf(" But the very first load took %s: a cache was cold, something had to wake up, or it comes and goes.", ms(first))
 		out.Evidence = append(out.Evidence, against("first-load", "the first load of all was slow, and none after it", ms(first), "< 300 ms more than the others"))
 		out.Next = append(out.Next, "measure again after a pause as long as visitors leave; on the server: look at the first request after a pause, at caches, and at what sleeps when idle")
 	}

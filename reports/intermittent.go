@@ -35,6 +35,10 @@ func (v *view) oddRequests() (odd, all int, mean time.Duration) {
 			}
 		}
 		least := group.structural()
+		if second := series(times[2]); place == 3 && len(second) > 0 {
+			// Backends that take turns may put the slow one at one place always.
+			least = min(least, second.structural())
+		}
 		for _, d := range group {
 			all++
 			if d > oddFactor*least+burst {
@@ -57,7 +61,7 @@ func (v *view) intermittent() (cause, bool) {
 		return cause{}, false
 	}
 	c := cause{layer: Server, component: "intermittent", where: v.where(), extra: mean, p: 0.72,
-		phrase: fmt.Sprintf("the server is slow for %d of %d requests and quick for the others", odd, all),
+		phrase: fmt.Sprintf("the server takes far longer over %d of %d requests than over the others", odd, all),
 		evidence: []Evidence{fact("odd-requests", "some requests wait for the server, others like them do not, and no packet was lost meanwhile",
 			fmt.Sprintf("%d of %d, %s on average over all", odd, all, ms(mean)), "counts from 2, each three times as slow as the rest")},
 		next: []string{"on the server: log the time of each request ($request_time, %D) and compare what the slow ones have in common; count its workers and backends"}}

@@ -150,6 +150,8 @@ func (v *view) typicalVisit() time.Duration {
 	}
 	if p := v.pattern(); p.second >= onceCost {
 		sum += p.second
+	} else if p.further >= onceCost {
+		sum += p.further
 	}
 	return sum
 }

@@ -29,6 +29,7 @@ type serverPattern struct {
 	every   time.Duration // the same, what is healthy taken off
 	once    time.Duration // more on the first request of each connection
 	second  time.Duration // more on the second
+	further time.Duration // more on each but the first
 	conns   int           // connections that show the first request
 	seconds int           // connections that show the second
 }
@@ -61,6 +62,7 @@ func (v *view) pattern() serverPattern {
 	}
 	if p.seconds >= 2 && len(later) > 0 {
 		p.second = second.structural() - max(first.typical(), later.typical())
+		p.further = min(second.structural(), later.structural()) - first.typical()
 	}
 	return p
 }
@@ -102,6 +104,7 @@ func (v *view) serverCauses() []cause {
 	add(v.thinkTime(p))
 	add(v.oncePerConnection(p))
 	add(v.whileLogging(p))
+	add(v.furtherRequests(p))
 	add(v.intermittent())
 	add(v.slowTLS())
 	add(v.slowBody())
@@ -258,6 +261,20 @@ func (v *view) whileLogging(p serverPattern) (cause, bool) {
 	v.weighLookup(&c, p.second)
 	c.phrase = lookupPhrase(c, "while it writes its log", p.second)
 	return c, true
+}
+
+// furtherRequests is a server that is quick for the first request of each
+// connection and slow for all that follow.
+func (v *view) furtherRequests(p serverPattern) (cause, bool) {
+	if p.further < onceCost {
+		return cause{}, false
+	}
+	return cause{layer: Server, component: "think-time", where: v.where(), extra: p.further, p: 0.85,
+		phrase: fmt.Sprintf("the server takes %s longer over each further request of a connection than over the first", ms(p.further)),
+		evidence: []Evidence{fact("further-requests",
+			"the first request of each connection is answered at once, all later ones wait",
+			fmt.Sprintf("%s more on %d connections", ms(p.further), p.seconds), "counts from "+ms(onceCost))},
+		next: []string{"on the server: compare a request on a fresh connection with one on a used one (curl URL URL): keep-alive handling, a proxy before it, delayed acknowledgements"}}, true
 }
 
 // lookupPhrase names the suspect; a listener that is slow to accept is told

@@ -259,3 +259,65 @@ func TestHealthyHasNoBlame(t *testing.T) {
 		t.Errorf("%s\nhealthy %s, typical %s, blame %+v", v.Summary, v.Healthy, v.Typical, v.Blame)
 	}
 }
+
+// A server that is slow for each request of a connection but the first was
+// called healthy: nobody had charged the later ones.
+func TestSlowLaterRequestsAreNotHealthy(t *testing.T) {
+	r := slowAt(700*msec, func(_, place int) bool { return place > 1 })
+	v := Judge(r)
+	if v.Layer != Server || *v.Component != "think-time" || v.Confidence < 0.8 {
+		t.Errorf("verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+	checkShares(t, v)
+}
+
+// One slow backend of three that take turns always met the third request of a
+// connection, which counted for nothing.
+func TestBackendsThatTakeTurnsAreNotHealthy(t *testing.T) {
+	v := Judge(slowAt(800*msec, func(_, place int) bool { return place == 3 }))
+	if v.Layer != Server || *v.Component != "intermittent" {
+		t.Errorf("verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+	checkShares(t, v)
+}
+
+// slowAt is a server that takes longer for some requests.
+func slowAt(d time.Duration, slow func(conn, place int) bool) *Report {
+	r := world{rtt: 20 * msec}.report()
+	for i := range r.HTTP.Samples {
+		s := &r.HTTP.Samples[i]
+		if e := &s.Exchanges[0]; slow(s.Connection, s.Request) {
+			e.Server = millis.Of(e.Server.Duration() + d)
+			e.Phases.Wait = millis.Of(e.Phases.Wait.Duration() + d)
+			e.Phases.Total = millis.Of(e.Phases.Total.Duration() + d)
+		}
+	}
+	return r
+}
+
+// A fetch that stalls, small segments or not, on a path that swallows large
+// packets is not the server's thinking.
+func TestBlackHoleOutranksAServersSilence(t *testing.T) {
+	r := world{rtt: 20 * msec, fail: &httpcheck.Failure{Phase: "wait", Kind: "timeout", Text: "no answer", InPhase: millis.Of(30 * time.Second)}}.report()
+	mtu := 1200
+	r.PMTU.BlackHole, r.PMTU.MTU = true, &mtu
+	v := Judge(r)
+	if v.Layer != Network || *v.Component != "mtu-blackhole" || len(v.Next) == 0 {
+		t.Errorf("verdict %s (%.2f): %s", v.Layer, v.Confidence, v.Summary)
+	}
+}
+
+// What has no explanation has its row in the blame, so that no suspect bears
+// all of it.
+func TestUnexplainedTimeHasItsRow(t *testing.T) {
+	d := decision{view: newView(&Report{}), excess: 300 * msec, unexplained: 600 * msec, typical: time.Second,
+		suspects: []suspect{{cause: cause{layer: Server, component: "intermittent"}, part: 300 * msec}}}
+	v := d.verdict()
+	if v.Layer != Inconclusive || len(v.Blame) != 2 || v.Blame[0].Component != "unexplained" {
+		t.Errorf("verdict %s, blame %+v", v.Layer, v.Blame)
+	}
+	checkShares(t, v)
+	if got := v.Healthy.Duration(); got != 100*msec {
+		t.Errorf("healthy %v", got)
+	}
+}

@@ -158,9 +158,12 @@ func (v *view) stallCause() (cause, bool) {
 		c.evidence = append(c.evidence, fact("pmtu-blackhole", "the path towards the server has a black hole as well",
 			fmt.Sprintf("%d bytes pass, more vanish unreported", *p.MTU), "a router says so (ICMP)"))
 	}
-	c.next = []string{"on the server or its gateway: clamp the MSS (nft … tcp option maxseg size set rt mtu) or let ICMP type 3 code 4 pass; net.ipv4.tcp_mtu_probing=1 heals it in seconds"}
+	c.next = []string{healBlackHole}
 	return c, true
 }
+
+// healBlackHole is what to do about one.
+const healBlackHole = "on the server or its gateway: clamp the MSS (nft … tcp option maxseg size set rt mtu) or let ICMP type 3 code 4 pass; net.ipv4.tcp_mtu_probing=1 heals it in seconds"
 
 // seenIn says what stall-disorder rests on.
 func seenIn(stalls int) string {
