@@ -45,8 +45,19 @@ func TestUnreadBodyIsNotCalledHealthy(t *testing.T) {
 	if v.Layer != None || v.Confidence > 0.6 {
 		t.Errorf("verdict %s with confidence %.2f", v.Layer, v.Confidence)
 	}
-	if !strings.Contains(v.Summary, "as far as the body was read") || len(v.Warnings) == 0 {
+	if !strings.Contains(v.Summary, "As far as the body was read") || len(v.Warnings) == 0 {
 		t.Errorf("does not say what was not read: %q, warnings %q", v.Summary, v.Warnings)
+	}
+}
+
+// One oddity does not silence another.
+func TestUnreadErrorPageSaysBoth(t *testing.T) {
+	r := cutAt(world{rtt: 20 * msec, body: 280 * msec, bytes: 32 << 20, class: "clean"}, "size")
+	for i := range r.HTTP.Samples {
+		r.HTTP.Samples[i].Exchanges[0].Status = 503
+	}
+	if v := Judge(r); !strings.Contains(v.Summary, "body was read") || !strings.Contains(v.Summary, "503") {
+		t.Errorf("%q", v.Summary)
 	}
 }
 

@@ -202,7 +202,6 @@ func (d *decision) tellOfRest(out *Verdict) {
 		return
 	}
 	out.Confidence = min(out.Confidence, 0.6)
-	out.Summary = fmt.Sprintf("Nothing is wrong as far as the body was read, which is only %s: that takes %s, as it should at %s of round trip.",
-		what, ms(d.typical), ms(d.view.rtt))
-	out.Next = append(out.Next, "fetch all of it once and compare the rate: curl -so /dev/null -w '%{size_download} bytes, %{time_total} s\n' URL")
+	out.Summary = fmt.Sprintf("As far as the body was read, which is only %s: %s", what, lowerFirst(out.Summary))
+	out.Next = append(out.Next, "fetch all of it once and compare the rate: curl -so /dev/null -w '%{size_download} bytes, %{time_total} s' URL")
 }
