@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/wire"
 )
 
 // EventKind says what an Event tells.
@@ -16,6 +17,7 @@ const (
 	Sent    EventKind = "sent"    // a probe left: Seq, TTL
 	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer
 	Named   EventKind = "named"   // a name was found: Addr, Text
+	Origin  EventKind = "origin"  // an autonomous system was found: Addr, AS
 	Warned  EventKind = "warned"  // something a reader should know: Text
 	End     EventKind = "end"     // all probes were waited for
 )
@@ -50,4 +52,30 @@ type Event struct {
 	Role       Role         `json:"role,omitempty"`
 	Answer     string       `json:"answer,omitempty"` // in words
 	Text       string       `json:"text,omitempty"`
+	// Round counts the waves of a trace, from 0: of Sent.
+	Round int `json:"round,omitempty"`
+	// Quote is what a router's error showed of the probe; nil means nothing.
+	Quote *Quote `json:"quote,omitempty"`
+	// Labels are the MPLS labels the error carried, top first.
+	Labels []wire.Label `json:"labels,omitempty"`
+	// AS is the origin of Addr: of Origin.
+	AS *AS `json:"as,omitempty"`
+}
+
+// Quote is how a probe looked when a router quoted it: what was changed on the
+// way there. A nil pointer means not visible.
+type Quote struct {
+	TTL *int `json:"ttl,omitempty"` // normally 1
+	TOS *int `json:"tos,omitempty"` // DSCP and ECN; sent as 0
+	MSS *int `json:"mss,omitempty"` // of a SYN, bytes
+	// Translated says that a NAT changed the probe before it came there.
+	Translated bool `json:"translated,omitempty"`
+}
+
+// AS is the autonomous system that announces an address, as a mapping service
+// in the DNS tells it.
+type AS struct {
+	Number uint32 `json:"number"`
+	Name   string `json:"name,omitempty"`   // as it came: escape it when shown
+	Prefix string `json:"prefix,omitempty"` // the announced prefix
 }

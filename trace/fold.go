@@ -130,6 +130,9 @@ func (f *Fold) hop(v *view, ttl int) (Hop, bool) {
 		if len(h.Replies) == 1 {
 			rep.Sent = h.Sent
 		}
+		if n := HopsBack(rep.ReplyTTL); n > 0 {
+			rep.HopsBack = &n
+		}
 		rep.summarise(rtts[rep.Addr])
 	}
 	return h, true
@@ -147,8 +150,15 @@ func indexOf(reps []Replier, a netip.Addr) int {
 func (r *Replier) summarise(rtts []time.Duration) {
 	q := stats.Quantiles(rtts, 0, 0.5, 0.95, 1)
 	r.Min, r.Median, r.P95, r.Max = millis.Of(q[0]), millis.Of(q[1]), millis.Of(q[2]), millis.Of(q[3])
-	for _, d := range rtts {
+	var differences time.Duration
+	for i, d := range rtts {
 		r.RTTs = append(r.RTTs, millis.Of(d))
+		if i > 0 {
+			differences += (d - rtts[i-1]).Abs()
+		}
+	}
+	if n := len(rtts) - 1; n > 0 {
+		r.Jitter = millis.Of(differences / time.Duration(n))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/wire"
 )
 
 func TestRead(t *testing.T) {
@@ -72,7 +73,7 @@ func TestRead(t *testing.T) {
 		{"labels", func() *Result {
 			res := path(1, 2, 2, 2, 3)
 			for i := 1; i < 4; i++ {
-				res.Hops[i].Replies[0].Labels = []int{16000 + i}
+				res.Hops[i].Replies[0].Labels = []wire.Label{{Value: uint32(16000 + i), Bottom: true, TTL: 1}}
 			}
 			return res
 		}, []string{"R8: hops 2 to 4 are one MPLS path"}},

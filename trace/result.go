@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/wire"
 )
 
 // Schema names the JSON form of a Result.
@@ -32,7 +33,17 @@ type Result struct {
 	// echoes that no router's error limit touches. Null if not taken.
 	Destination *Sampled `json:"destination"`
 	// Loaded is the same while a transfer ran, taken by SampleLoaded.
-	Loaded   *Sampled   `json:"loaded,omitempty"`
+	Loaded *Sampled `json:"loaded,omitempty"`
+	// NAT is the first hop that saw the probes translated; null if none did,
+	// or if it cannot be seen.
+	NAT *Place `json:"nat"`
+	// MSSClamp is where the MSS of SYNs was lowered; null if nowhere visible.
+	MSSClamp *MSSClamp `json:"mss_clamp"`
+	// Epochs are the routes seen one after the other; empty if it never
+	// changed. Hops then tells of the last.
+	Epochs []Epoch `json:"epochs,omitempty"`
+	// Paths are the parallel paths that Discover found; null if not asked for.
+	Paths    *Paths     `json:"paths,omitempty"`
 	Reading  []Sentence `json:"reading"`
 	Warnings []string   `json:"warnings,omitempty"`
 }
@@ -80,8 +91,17 @@ type Replier struct {
 	// ICMP is the answer in words: "time exceeded", "echo reply", "port
 	// unreachable", "administratively prohibited", "syn-ack" …
 	ICMP string `json:"icmp"`
-	// Labels are the MPLS labels (RFC 4950) its errors carried.
-	Labels []int `json:"labels,omitempty"`
+	// Jitter is the mean difference between one round trip and the next.
+	Jitter millis.Value `json:"jitter_ms"`
+	// HopsBack is the length of the way back by ReplyTTL; null if unknown. One
+	// that differs from the hop's TTL is a way back of another length.
+	HopsBack *int `json:"hops_back"`
+	// Labels are the MPLS labels (RFC 4950) its errors carried, top first.
+	Labels []wire.Label `json:"labels,omitempty"`
+	// Quote is what its latest error showed of the probe; null if nothing.
+	Quote *Quote `json:"quote,omitempty"`
+	// AS is the autonomous system of Addr; null if not asked for or unknown.
+	AS *AS `json:"as,omitempty"`
 }
 
 // Sampled is a run of direct probes to one address.
@@ -106,4 +126,29 @@ type Sampled struct {
 type Sentence struct {
 	Rule string `json:"rule"`
 	Text string `json:"text"`
+}
+
+// Place is a hop and, if it answered, its address.
+type Place struct {
+	TTL  int        `json:"ttl"`
+	Addr netip.Addr `json:"addr,omitzero"`
+}
+
+// MSSClamp is a lowered MSS option. The clamp sits on the link to the hop, or
+// in the router before it: the hop's error is the first that quotes the lower
+// value.
+type MSSClamp struct {
+	Place
+	From int `json:"from"` // bytes, as sent
+	To   int `json:"to"`
+}
+
+// Epoch is a time in which the route did not change.
+type Epoch struct {
+	Started time.Time `json:"started"`
+	// Rounds is how many rounds it lasted.
+	Rounds int `json:"rounds"`
+	// Hops are the addresses by TTL, from 1; the zero Addr where nobody
+	// answered.
+	Hops []netip.Addr `json:"hops"`
 }

@@ -38,7 +38,10 @@ type Options struct {
 	Port uint16
 	// MaxHops is the largest TTL. Zero means 30; at most 64.
 	MaxHops int
-	// Queries is the number of probes a hop. Zero means 3; at most 10.
+	// FirstHop is the least TTL probed. Zero means 1.
+	FirstHop int
+	// Queries is the number of probes a hop, sent in as many rounds. Zero
+	// means 3; negative means until the context ends.
 	Queries int
 	// Wait is the longest wait for a destination that does not answer, over
 	// all methods. Zero means 1.2 s. Waits for hops follow from the round
@@ -54,10 +57,14 @@ type Options struct {
 	// Names gives the name of an address, "" if it has none. It is called
 	// concurrently and must return when its context ends. Nil means no names.
 	Names func(ctx context.Context, addr netip.Addr) string
+	// Origin gives the autonomous system of an address, nil if unknown, under
+	// the same terms. Nil means none are asked for.
+	Origin func(ctx context.Context, addr netip.Addr) *AS
 	// NamesGrace is how long a finished trace waits for names. Zero means
 	// 300 ms.
 	NamesGrace time.Duration
-	// Budget bounds the whole trace. Zero means 5 s.
+	// Budget bounds the whole trace. Zero means 5 s on top of the rounds'
+	// intervals; none if Queries is negative.
 	Budget time.Duration
 }
 

@@ -99,6 +99,32 @@ type Reply struct {
 	// QuotedLen is how many bytes of the probe behind its IP header the error
 	// quoted. Zero for replies that quote nothing.
 	QuotedLen int
+	// QuotedTOS is the IPv4 TOS or IPv6 traffic class octet of the quoted
+	// probe: DSCP (RFC 2474) and ECN (RFC 3168). -1 means not visible.
+	QuotedTOS int
+	// QuotedMSS is the MSS option of the quoted SYN, in bytes. Zero means not
+	// visible.
+	QuotedMSS int
+	// Translated says that the quoted probe is not as it was sent: a NAT
+	// (RFC 3022) before the one who quotes changed its address or port, and so
+	// its checksum.
+	Translated bool
+	// Labels are the MPLS label stack entries that the error carries, top
+	// first. Nil means none.
+	Labels []Label
+	// Unnumbered says that the error is about a probe of this flow but quotes
+	// too little to tell which. Seq means nothing then.
+	Unnumbered bool
+	// Reset says that the TCP answer of a PortReply was a RST, not a SYN-ACK.
+	Reset bool
 	// KernelTime says that Received was taken by the kernel.
 	KernelTime bool
+}
+
+// Label is an MPLS label stack entry as an ICMP error carries it, RFC 4950.
+type Label struct {
+	Value  uint32 `json:"label"` // 20 bits
+	TC     uint8  `json:"tc"`    // traffic class, 3 bits
+	Bottom bool   `json:"bottom"`
+	TTL    uint8  `json:"ttl"`
 }

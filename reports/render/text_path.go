@@ -88,7 +88,7 @@ func hopRows(t *trace.Result) []hopRow {
 				row.note = r.ICMP
 			}
 			if len(r.Labels) > 0 {
-				row.note = nonEmpty(", ", row.note, fmt.Sprintf("MPLS %d", r.Labels[0]))
+				row.note = nonEmpty(", ", row.note, fmt.Sprintf("MPLS %d", r.Labels[0].Value))
 			}
 			rows = append(rows, row)
 		}
