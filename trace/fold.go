@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -150,6 +151,11 @@ func indexOf(reps []Replier, a netip.Addr) int {
 func (r *Replier) summarise(rtts []time.Duration) {
 	q := stats.Quantiles(rtts, 0, 0.5, 0.95, 1)
 	r.Min, r.Median, r.P95, r.Max = millis.Of(q[0]), millis.Of(q[1]), millis.Of(q[2]), millis.Of(q[3])
+	mean, deviation := moments(rtts)
+	r.Last, r.Mean = millis.Of(rtts[len(rtts)-1]), millis.Of(mean)
+	if len(rtts) > 1 {
+		r.StdDev = millis.Of(deviation)
+	}
 	var differences time.Duration
 	for i, d := range rtts {
 		r.RTTs = append(r.RTTs, millis.Of(d))
@@ -160,6 +166,20 @@ func (r *Replier) summarise(rtts []time.Duration) {
 	if n := len(rtts) - 1; n > 0 {
 		r.Jitter = millis.Of(differences / time.Duration(n))
 	}
+}
+
+// moments are the mean and the standard deviation of a sample, which users of
+// mtr look for. Nothing is judged by them: latencies are skewed.
+func moments(rtts []time.Duration) (mean, deviation time.Duration) {
+	var sum, squares float64
+	for _, d := range rtts {
+		sum += float64(d)
+	}
+	m := sum / float64(len(rtts))
+	for _, d := range rtts {
+		squares += (float64(d) - m) * (float64(d) - m)
+	}
+	return time.Duration(m), time.Duration(math.Sqrt(squares / float64(max(len(rtts)-1, 1))))
 }
 
 // backCount is the length of the way back by the TTL of the destination's

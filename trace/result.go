@@ -86,6 +86,9 @@ type Replier struct {
 	Median   millis.Value   `json:"median_ms"`
 	P95      millis.Value   `json:"p95_ms"`
 	Max      millis.Value   `json:"max_ms"`
+	Last     millis.Value   `json:"last_ms"`
+	Mean     millis.Value   `json:"mean_ms"`
+	StdDev   millis.Value   `json:"stddev_ms"`         // of the sample; null below two
 	RTTs     []millis.Value `json:"rtts_ms,omitempty"` // in order of sending
 	ReplyTTL int            `json:"reply_ttl"`         // TTL of its replies on arrival; 0 means unknown
 	// ICMP is the answer in words: "time exceeded", "echo reply", "port
