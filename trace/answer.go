@@ -48,3 +48,12 @@ func unreachable(code uint8, v6 bool) string {
 	}
 	return fmt.Sprintf("unreachable, code %d", code)
 }
+
+// typeCode are the ICMP type and code of a reply, nil if it was no ICMP.
+func typeCode(r wire.Reply) (typ, code *int) {
+	if r.Kind == wire.PortReply && r.Type == 0 && r.Code == 0 {
+		return nil, nil
+	}
+	t, c := int(r.Type), int(r.Code)
+	return &t, &c
+}

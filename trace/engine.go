@@ -144,8 +144,11 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	}
 	from := a.reply.From.Unmap()
 	p.learn(sent.ttl, from, a.reply.Kind)
-	e.emit(Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
-		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words})
+	ev := Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
+		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words,
+		Quote: quoteOf(a.reply, p.method), Labels: a.reply.Labels}
+	ev.ICMPType, ev.ICMPCode = typeCode(a.reply)
+	e.emit(ev)
 	e.names.ask(ctx, from)
 	p.extend()
 }

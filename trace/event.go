@@ -15,7 +15,7 @@ type EventKind string
 const (
 	Begin   EventKind = "begin"   // a method is tried: Target, Method, Socket, FlowStable
 	Sent    EventKind = "sent"    // a probe left: Seq, TTL
-	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer
+	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer, ICMPType, ICMPCode, Quote, Labels
 	Named   EventKind = "named"   // a name was found: Addr, Text
 	Origin  EventKind = "origin"  // an autonomous system was found: Addr, AS
 	Warned  EventKind = "warned"  // something a reader should know: Text
@@ -51,7 +51,10 @@ type Event struct {
 	ReplyTTL   int          `json:"reply_ttl,omitempty"`
 	Role       Role         `json:"role,omitempty"`
 	Answer     string       `json:"answer,omitempty"` // in words
-	Text       string       `json:"text,omitempty"`
+	// ICMPType and ICMPCode are those of the answer; nil if it was no ICMP.
+	ICMPType *int   `json:"icmp_type,omitempty"`
+	ICMPCode *int   `json:"icmp_code,omitempty"`
+	Text     string `json:"text,omitempty"`
 	// Round counts the waves of a trace, from 0: of Sent.
 	Round int `json:"round,omitempty"`
 	// Quote is what a router's error showed of the probe; nil means nothing.
@@ -60,16 +63,6 @@ type Event struct {
 	Labels []wire.Label `json:"labels,omitempty"`
 	// AS is the origin of Addr: of Origin.
 	AS *AS `json:"as,omitempty"`
-}
-
-// Quote is how a probe looked when a router quoted it: what was changed on the
-// way there. A nil pointer means not visible.
-type Quote struct {
-	TTL *int `json:"ttl,omitempty"` // normally 1
-	TOS *int `json:"tos,omitempty"` // DSCP and ECN; sent as 0
-	MSS *int `json:"mss,omitempty"` // of a SYN, bytes
-	// Translated says that a NAT changed the probe before it came there.
-	Translated bool `json:"translated,omitempty"`
 }
 
 // AS is the autonomous system that announces an address, as a mapping service

@@ -14,6 +14,7 @@ import (
 type Fold struct {
 	views    []*view
 	names    map[netip.Addr]string
+	origins  map[netip.Addr]*AS
 	warnings []string
 	target   Target
 	started  time.Time
@@ -47,6 +48,12 @@ func (f *Fold) Add(ev Event) {
 		}
 		f.names[ev.Addr] = ev.Text
 		return // names come after the end and are no part of its time
+	case Origin:
+		if f.origins == nil {
+			f.origins = make(map[netip.Addr]*AS)
+		}
+		f.origins[ev.Addr] = ev.AS
+		return
 	case Warned:
 		f.warnings = append(f.warnings, ev.Text)
 		return
@@ -92,6 +99,7 @@ func (f *Fold) Result() *Result {
 		r.Reached, r.HopCount = true, &n
 		r.BackCount = backCount(v)
 	}
+	r.NAT, r.MSSClamp, r.TOSChange = translation(r.Hops), clamp(r.Hops), tosChange(r.Hops)
 	r.Reading = Read(r)
 	return r
 }
@@ -113,11 +121,15 @@ func (f *Fold) hop(v *view, ttl int) (Hop, bool) {
 		h.Sent++
 		h.Received++
 		if _, ok := rtts[p.from]; !ok {
-			h.Replies = append(h.Replies, Replier{Addr: p.from, Name: f.names[p.from]})
+			h.Replies = append(h.Replies, Replier{Addr: p.from, Name: f.names[p.from], AS: f.origins[p.from]})
 		}
 		rtts[p.from] = append(rtts[p.from], p.rtt)
 		rep := &h.Replies[indexOf(h.Replies, p.from)]
-		rep.ReplyTTL, rep.ICMP = p.replyTTL, p.answer
+		rep.ReplyTTL, rep.ICMP, rep.ICMPType, rep.ICMPCode = p.replyTTL, p.answer, p.icmp[0], p.icmp[1]
+		rep.Labels = p.labels
+		if p.quote != nil {
+			rep.Quote = p.quote
+		}
 	}
 	if h.Sent == 0 {
 		return h, false

@@ -39,6 +39,9 @@ type Result struct {
 	NAT *Place `json:"nat"`
 	// MSSClamp is where the MSS of SYNs was lowered; null if nowhere visible.
 	MSSClamp *MSSClamp `json:"mss_clamp"`
+	// TOSChange is where the DSCP or ECN bits of the probes were first changed;
+	// null if nowhere visible.
+	TOSChange *TOSChange `json:"tos_change"`
 	// Epochs are the routes seen one after the other; empty if it never
 	// changed. Hops then tells of the last.
 	Epochs []Epoch `json:"epochs,omitempty"`
@@ -94,6 +97,10 @@ type Replier struct {
 	// ICMP is the answer in words: "time exceeded", "echo reply", "port
 	// unreachable", "administratively prohibited", "syn-ack" …
 	ICMP string `json:"icmp"`
+	// ICMPType and ICMPCode are the same in numbers; null if the answer was
+	// no ICMP.
+	ICMPType *int `json:"icmp_type"`
+	ICMPCode *int `json:"icmp_code"`
 	// Jitter is the mean difference between one round trip and the next.
 	Jitter millis.Value `json:"jitter_ms"`
 	// HopsBack is the length of the way back by ReplyTTL; null if unknown. One
@@ -143,6 +150,14 @@ type Place struct {
 type MSSClamp struct {
 	Place
 	From int `json:"from"` // bytes, as sent
+	To   int `json:"to"`
+}
+
+// TOSChange is a rewritten IPv4 TOS or IPv6 traffic class octet. Where it was
+// done is as with MSSClamp.
+type TOSChange struct {
+	Place
+	From int `json:"from"` // as sent
 	To   int `json:"to"`
 }
 

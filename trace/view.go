@@ -3,6 +3,8 @@ package trace
 import (
 	"net/netip"
 	"time"
+
+	"github.com/whyslow/whyslow/internal/wire"
 )
 
 // view is what one method has seen of the path so far.
@@ -23,6 +25,9 @@ type probe struct {
 	replyTTL int
 	role     Role
 	answer   string
+	icmp     [2]*int // type and code
+	quote    *Quote
+	labels   []wire.Label
 }
 
 func (v *view) sent(ev Event) {
@@ -41,6 +46,7 @@ func (v *view) replied(ev Event) bool {
 	}
 	p := &v.probes[i]
 	p.answered, p.from, p.replyTTL, p.role, p.answer = true, ev.Addr, ev.ReplyTTL, ev.Role, ev.Answer
+	p.icmp, p.quote, p.labels = [2]*int{ev.ICMPType, ev.ICMPCode}, ev.Quote, ev.Labels
 	p.rtt = max(ev.RTT.Duration(), 0)
 	v.maxRTT = max(v.maxRTT, p.rtt)
 	return true
