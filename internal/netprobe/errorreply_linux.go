@@ -30,7 +30,7 @@ func errorReply(flow wire.Flow, p wire.Probe, m message) (wire.Reply, bool) {
 	if err != nil || r.Seq != p.Seq {
 		return wire.Reply{}, false
 	}
-	r.TTL, r.QuotedTTL = m.ttl, -1
+	r.TTL, r.QuotedTTL, r.QuotedTOS = m.ttl, -1, -1
 	r.QuotedLen = len(m.data)
 	if flow.Proto == wire.UDP {
 		r.QuotedLen += 8 // the kernel cuts the UDP header off

@@ -34,7 +34,7 @@ func (d pingDialect) target(wire.Probe) (unix.Sockaddr, error) { return sockaddr
 
 // quoted reads the quoted echo header, which even the shortest quote holds.
 func (d pingDialect) quoted(m message) (uint16, bool) {
-	seq, err := wire.MatchTransport(m.data, d.flow)
+	seq, _, err := wire.MatchTransport(m.data, d.flow)
 	return seq, err == nil
 }
 

@@ -250,7 +250,7 @@ func (c *rawConn) data(m message) (wire.Reply, bool) {
 			return wire.Reply{}, false
 		}
 	}
-	return wire.Reply{Seq: seq, Kind: wire.PortReply, From: m.name.Addr(), TTL: m.ttl, QuotedTTL: -1}, true
+	return wire.Reply{Seq: seq, Kind: wire.PortReply, From: m.name.Addr(), TTL: m.ttl, QuotedTTL: -1, QuotedTOS: -1}, true
 }
 
 // Close implements Conn. It waits for the receiving goroutines.

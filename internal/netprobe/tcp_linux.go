@@ -102,7 +102,7 @@ func (tcpSpecies) settle(c *swarmConn, r *reader, m *member, now time.Time) ([]w
 			}
 		}
 	}
-	reply := wire.Reply{Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, QuotedTTL: -1}
+	reply := wire.Reply{Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, QuotedTTL: -1, QuotedTOS: -1}
 	if !arrived(m, info) || !c.stamped(&reply, time.Time{}, now) {
 		return nil, true
 	}

@@ -72,5 +72,5 @@ func (d udpDialect) answered(m message) (wire.Reply, bool) {
 	if !ok {
 		return wire.Reply{}, false
 	}
-	return wire.Reply{Seq: seq, Kind: wire.PortReply, From: m.name.Addr(), TTL: m.ttl, QuotedTTL: -1}, true
+	return wire.Reply{Seq: seq, Kind: wire.PortReply, From: m.name.Addr(), TTL: m.ttl, QuotedTTL: -1, QuotedTOS: -1}, true
 }

@@ -98,7 +98,7 @@ func (udpSpecies) settle(c *swarmConn, r *reader, m *member, _ time.Time) (repli
 			break
 		}
 		// The socket is connected: data is the destination's.
-		add(wire.Reply{Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, TTL: msg.ttl, QuotedTTL: -1}, msg.stamp)
+		add(wire.Reply{Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, TTL: msg.ttl, QuotedTTL: -1, QuotedTOS: -1}, msg.stamp)
 	}
 	return replies, false
 }

@@ -129,6 +129,13 @@ func exchanges(tb testing.TB) []exchange {
 				if r.kind == TooBig {
 					e.reply.MTU = 1400
 				}
+				if r.quoted < 0 {
+					e.reply.QuotedTOS = -1
+				}
+				if p == TCP && r.quoted >= 0 {
+					e.reply.QuotedMSS = 1500 - e.flow.ipLen() - tcpLen
+				}
+				e.reply.Reset = p == TCP && r.quoted < 0 // its ports were closed
 				e.pkt, e.raw, packets = packets[0], packets[1], packets[2:]
 				all = append(all, e)
 			}

@@ -17,8 +17,8 @@ var (
 	// ErrNotOurs says that a packet is sound but answers no probe of the flow.
 	ErrNotOurs = errors.New("wire: not an answer to this flow")
 	// ErrUnnumbered says that a packet answers the flow but does not show
-	// which probe: UDP data from the destination. The Reply that comes with
-	// it is right but for Seq.
+	// which probe: UDP data from the destination, or an error that quotes too
+	// little. The Reply that comes with it is right but for Seq.
 	ErrUnnumbered = errors.New("wire: answer names no probe")
 )
 

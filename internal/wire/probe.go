@@ -146,7 +146,7 @@ func Build(dst []byte, f Flow, p Probe) ([]byte, error) {
 	}
 	h := header{
 		src: f.Src, dst: f.Dst, number: numberOf(f.Proto, f.Src.Is4()),
-		ttl: p.TTL, df: true, id: p.Seq, flow: f.token(),
+		ttl: p.TTL, tos: uint8(p.TOS), df: true, id: p.Seq, flow: f.token(),
 	}
 	start := len(dst)
 	dst = appendHeader(dst, h, n)

@@ -3,35 +3,48 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 )
 
 // Quote is what an ICMP error shows of the probe it is about.
 type Quote struct {
-	TTL int // when the probe died
+	TTL int // when the probe died; -1 means not visible
 	// Len is how many bytes of the probe behind its IP header are quoted;
 	// padding is not counted.
 	Len int
 	// Total is the probe's length as the quoted header has it. Some systems
-	// quote it in the wrong byte order.
+	// quote it in the wrong byte order. Zero means not visible.
 	Total int
-	TOS   uint8 // DSCP and ECN, rewritten on the way perhaps
-	// Checksum is the transport checksum as quoted. One that differs from
-	// the probe's was changed by a NAT. Zero if not quoted.
+	// TOS is DSCP and ECN, rewritten on the way perhaps. -1 means not visible.
+	TOS int
+	// Checksum is the transport checksum as quoted. Zero if not quoted.
 	Checksum uint16
+	// MSS is the MSS option of a quoted SYN, in bytes. Zero means not visible.
+	MSS int
 	// Token says that the quote reached far enough to show the flow's token,
 	// and showed it.
 	Token bool
+	// Translated says that a NAT changed the probe's addresses, its ports, or
+	// the checksum that depends on them.
+	Translated bool
+
+	id uint32 // IPv4 identification
 }
 
 // MatchQuote reads the packet that an ICMP error quotes and returns the
 // sequence number of the probe of f that it is. The error wraps ErrMalformed
-// if the quote is no packet, ErrNotOurs if it is another's.
+// if the quote is no packet, ErrNotOurs if it is another's, ErrUnnumbered if
+// it is of the flow but does not show which probe it is.
+//
+// A NAT that translates an error's way back may leave the quote as it was
+// behind the NAT. Other addresses or ports than ours are accepted where the
+// rest proves the probe ours: the token, or what the first 8 bytes hold of it.
 func MatchQuote(quote []byte, f Flow) (seq uint16, q Quote, err error) {
 	p, err := parseHeader(quote)
 	if err != nil {
 		return 0, Quote{}, err
 	}
-	if p.Src != f.Src || p.Dst != f.Dst || p.Proto != f.Proto {
+	if p.Proto != f.Proto || (p.Version == 4) != f.Src.Is4() {
 		return 0, Quote{}, fmt.Errorf("%w: quotes protocol %d from %v to %v", ErrNotOurs, p.Number, p.Src, p.Dst)
 	}
 	if p.FragOffset != 0 {
@@ -43,24 +56,41 @@ func MatchQuote(quote []byte, f Flow) (seq uint16, q Quote, err error) {
 	if p.Len-p.HeaderLen < icmpLen {
 		b = quote[p.HeaderLen:]
 	}
-	q = Quote{TTL: p.TTL, Len: len(b), Total: p.Len, TOS: p.TOS}
-	seq, q.Checksum, q.Token, err = f.match(b)
-	if err != nil {
-		return 0, Quote{}, err
+	q = Quote{TTL: p.TTL, Len: len(b), Total: p.Len, TOS: int(p.TOS)}
+	if p.Version == 4 {
+		q.id = p.ID
 	}
-	return seq, q, nil
+	q.Translated = p.Src != f.Src || p.Dst != f.Dst
+	segments := []int{p.Len - p.HeaderLen, int(bits.ReverseBytes16(uint16(p.Len))) - p.HeaderLen}
+	return f.match(b, q, segments)
 }
 
 // MatchTransport is MatchQuote for a quote without its IP header, as the
 // kernel's error queue gives it for ping and TCP sockets. The addresses are
 // then the kernel's word.
-func MatchTransport(b []byte, f Flow) (seq uint16, err error) {
-	seq, _, _, err = f.match(b)
-	return seq, err
+func MatchTransport(b []byte, f Flow) (seq uint16, q Quote, err error) {
+	return f.match(b, Quote{TTL: -1, TOS: -1, Len: len(b)}, nil)
+}
+
+// MatchConnect is MatchTransport for a SYN that the kernel made for a
+// connecting socket: it has the ports of the flow, and every option the kernel
+// likes, but no sequence number of ours.
+func MatchConnect(b []byte, f Flow) (Quote, error) {
+	if len(b) < 8 {
+		return Quote{}, fmt.Errorf("%w: %d bytes quoted", ErrMalformed, len(b))
+	}
+	if binary.BigEndian.Uint16(b) != f.SrcPort || binary.BigEndian.Uint16(b[2:]) != f.DstPort {
+		return Quote{}, fmt.Errorf("%w: TCP from port %d to %d", ErrNotOurs,
+			binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:]))
+	}
+	q := Quote{TTL: -1, TOS: -1, Len: len(b)}
+	return q, f.readSYN(b, &q, nil)
 }
 
 // MatchPayload returns the sequence number in the payload of a UDP probe, as
-// the kernel's error queue gives it for UDP sockets.
+// the kernel's error queue gives it for UDP sockets. The error wraps
+// ErrMalformed if the payload is too short to show it: a router may quote 8
+// bytes, which end before the payload.
 func MatchPayload(b []byte, f Flow) (seq uint16, err error) {
 	if len(b) < tokenLen {
 		return 0, fmt.Errorf("%w: %d bytes of payload", ErrMalformed, len(b))
@@ -71,20 +101,24 @@ func MatchPayload(b []byte, f Flow) (seq uint16, err error) {
 	return binary.BigEndian.Uint16(b), nil
 }
 
-// match reads a transport header of the flow, possibly cut short.
-func (f Flow) match(b []byte) (seq, checksum uint16, token bool, err error) {
+// match reads a transport header of the flow, possibly cut short, and
+// completes q. segments are lengths that the whole may have had; nil means
+// unknown.
+func (f Flow) match(b []byte, q Quote, segments []int) (seq uint16, _ Quote, err error) {
 	if len(b) < 8 {
-		return 0, 0, false, fmt.Errorf("%w: %d bytes quoted", ErrMalformed, len(b))
+		return 0, Quote{}, fmt.Errorf("%w: %d bytes quoted", ErrMalformed, len(b))
 	}
 	switch f.Proto {
 	case ICMP:
-		return f.matchEcho(b, echoType(f.Src))
+		seq, err = f.matchEcho(b, &q)
 	case TCP:
-		return f.matchSYN(b)
+		seq, err = f.matchSYN(b, &q, segments)
 	case UDP:
-		return f.matchUDP(b)
+		seq, err = f.matchUDP(b, &q)
+	default:
+		err = fmt.Errorf("%w: protocol %d", ErrFlow, f.Proto)
 	}
-	return 0, 0, false, fmt.Errorf("%w: protocol %d", ErrFlow, f.Proto)
+	return seq, q, err
 }
 
 // matchToken checks the payload if it is there at all.
@@ -96,57 +130,149 @@ func (f Flow) matchToken(payload []byte) (seq uint16, shown bool, err error) {
 	return seq, err == nil, err
 }
 
-func (f Flow) matchEcho(b []byte, typ uint8) (seq, checksum uint16, token bool, err error) {
-	if b[0] != typ || b[1] != 0 || binary.BigEndian.Uint16(b[4:]) != f.SrcPort {
-		return 0, 0, false, fmt.Errorf("%w: ICMP type %d, id %d", ErrNotOurs, b[0], binary.BigEndian.Uint16(b[4:]))
+func (f Flow) matchEcho(b []byte, q *Quote) (seq uint16, err error) {
+	id := binary.BigEndian.Uint16(b[4:])
+	if b[0] != echoType(f.Src) || b[1] != 0 {
+		return 0, fmt.Errorf("%w: ICMP type %d", ErrNotOurs, b[0])
 	}
 	seq = binary.BigEndian.Uint16(b[6:])
-	inside, token, err := f.matchToken(b[icmpLen:])
-	if err == nil && token && inside != seq {
-		err = fmt.Errorf("%w: echo %d holds the token of %d", ErrNotOurs, seq, inside)
-	}
+	q.Checksum = binary.BigEndian.Uint16(b[2:])
+	inside, shown, err := f.matchToken(b[icmpLen:])
 	if err != nil {
-		return 0, 0, false, err
+		return 0, err
 	}
-	return seq, binary.BigEndian.Uint16(b[2:]), token, nil
+	same := q.Checksum == f.checksum(seq)
+	switch {
+	case shown && inside != seq:
+		return 0, fmt.Errorf("%w: echo %d holds the token of %d", ErrNotOurs, seq, inside)
+	case shown:
+	// The checksum is made of the token, and that of ICMPv4 covers no
+	// addresses: with the identifier it is proof enough.
+	case id != f.SrcPort, q.Translated && !(f.Src.Is4() && same):
+		return 0, fmt.Errorf("%w: ICMP id %d", ErrNotOurs, id)
+	}
+	q.Token = shown
+	q.Translated = q.Translated || id != f.SrcPort || q.Checksum != 0 && !same
+	return seq, nil
 }
 
-func (f Flow) matchSYN(b []byte) (seq, checksum uint16, token bool, err error) {
+func (f Flow) matchUDP(b []byte, q *Quote) (seq uint16, err error) {
+	src, dst := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	q.Checksum = binary.BigEndian.Uint16(b[6:])
+	inside, shown, err := f.matchToken(b[udpLen:])
+	if err != nil {
+		return 0, err
+	}
+	q.Token = shown
+	ours := !q.Translated && src == f.SrcPort && (dst == f.DstPort || f.PortPerProbe && dst >= f.DstPort)
+	if !ours && !shown {
+		return 0, fmt.Errorf("%w: UDP from port %d to %d", ErrNotOurs, src, dst)
+	}
+	switch {
+	case shown && ours && f.PortPerProbe && dst != f.port(inside):
+		return 0, fmt.Errorf("%w: port of probe %d, token of %d", ErrNotOurs, dst-f.DstPort, inside)
+	case shown:
+		seq = inside // a NAT changes the checksum, but not this
+	case f.PortPerProbe:
+		seq = dst - f.DstPort
+	case q.Checksum == 0:
+		return 0, fmt.Errorf("%w: UDP checksum gone", ErrUnnumbered)
+	default:
+		// The identification of IPv4 has the number too. If the two differ
+		// one of them was rewritten, and nobody knows which.
+		seq = q.Checksum - 1
+		if q.id != 0 && q.id != uint32(seq) {
+			return 0, fmt.Errorf("%w: UDP checksum of probe %d, identification of %d", ErrUnnumbered, seq, q.id)
+		}
+	}
+	q.Translated = q.Translated || src != f.SrcPort || dst != f.port(seq) || f.udpChanged(b, q.Checksum, seq)
+	return seq, nil
+}
+
+// udpChanged reports whether a quoted UDP checksum is neither the one that was
+// sent nor absent nor unfinished.
+func (f Flow) udpChanged(b []byte, c, seq uint16) bool {
+	want := f.checksum(seq)
+	n := int(binary.BigEndian.Uint16(b[4:]))
+	return c != 0 && want != 0 && c != want && c != f.unfinished(n)
+}
+
+// unfinished is the checksum that a packet of n bytes has before the network
+// card completes it. On virtual links nobody does, and routers of the same
+// machine quote it.
+func (f Flow) unfinished(n int) uint16 { return fold(f.pseudo(n)) }
+
+// pseudo sums the pseudo header of a transport segment of n bytes.
+func (f Flow) pseudo(n int) uint64 {
+	var ip [ipv6Len]byte
+	h := appendHeader(ip[:0], header{src: f.Src, dst: f.Dst}, 0)
+	return pseudo(h, numberOf(f.Proto, f.Src.Is4()), n)
+}
+
+// matchSYN reads a quoted SYN of Build's. A SYN has no token: where the
+// addresses are not ours, its ports and the flow's key in the sequence number
+// must be.
+func (f Flow) matchSYN(b []byte, q *Quote, segments []int) (seq uint16, err error) {
 	n := binary.BigEndian.Uint32(b[4:])
 	seq = uint16(n >> 16)
 	if binary.BigEndian.Uint16(b) != f.SrcPort || binary.BigEndian.Uint16(b[2:]) != f.port(seq) || n != f.tcpSeq(seq) {
-		return 0, 0, false, fmt.Errorf("%w: TCP sequence number %d", ErrNotOurs, n)
+		return 0, fmt.Errorf("%w: TCP sequence number %d", ErrNotOurs, n)
 	}
-	if len(b) >= tcpLen {
-		if b[13]&(tcpSYN|tcpACK|tcpRST|tcpFIN) != tcpSYN {
-			return 0, 0, false, fmt.Errorf("%w: TCP flags %#x", ErrNotOurs, b[13])
-		}
-		checksum = binary.BigEndian.Uint16(b[16:])
-	}
-	return seq, checksum, false, nil
+	return seq, f.readSYN(b, q, segments)
 }
 
-func (f Flow) matchUDP(b []byte) (seq, checksum uint16, token bool, err error) {
-	port := binary.BigEndian.Uint16(b[2:])
-	checksum = binary.BigEndian.Uint16(b[6:])
-	if binary.BigEndian.Uint16(b) != f.SrcPort || port != f.DstPort && (!f.PortPerProbe || port < f.DstPort) {
-		return 0, 0, false, fmt.Errorf("%w: UDP to port %d", ErrNotOurs, port)
+// readSYN reads what a quoted SYN shows behind its ports and sequence number.
+func (f Flow) readSYN(b []byte, q *Quote, segments []int) error {
+	if len(b) < tcpLen {
+		return nil
 	}
-	inside, token, err := f.matchToken(b[udpLen:])
-	switch {
-	case err != nil:
-		return 0, 0, false, err
-	case f.PortPerProbe:
-		seq = port - f.DstPort
-		if token && inside != seq {
-			return 0, 0, false, fmt.Errorf("%w: port of probe %d, token of %d", ErrNotOurs, seq, inside)
+	if b[13]&(tcpSYN|tcpACK|tcpRST|tcpFIN) != tcpSYN {
+		return fmt.Errorf("%w: TCP flags %#x", ErrNotOurs, b[13])
+	}
+	q.Checksum = binary.BigEndian.Uint16(b[16:])
+	off := int(b[12]>>4) * 4
+	if off < tcpLen {
+		return nil
+	}
+	q.MSS = mssOf(b[tcpLen:min(off, len(b))])
+	if len(b) >= off && q.Checksum != 0 && !f.synSound(b, q.Checksum, append(segments, off)) {
+		q.Translated = true
+	}
+	return nil
+}
+
+// synSound reports whether a quoted checksum is right for the addresses the
+// SYN was sent with. An MSS clamp changes the segment and repairs the
+// checksum, which stays right; a NAT repairs it for other addresses. Data on a
+// SYN is zero and needs not be quoted, but its length counts.
+func (f Flow) synSound(b []byte, c uint16, segments []int) bool {
+	for _, n := range segments {
+		if n < tcpLen {
+			continue
 		}
-	case token:
-		seq = inside // a NAT changes the checksum, but not this
-	case checksum == 0:
-		return 0, 0, false, fmt.Errorf("%w: UDP checksum gone", ErrNotOurs)
-	default:
-		seq = checksum - 1
+		if fold(sum(f.pseudo(n), b[:min(n, len(b))])) == 0xffff || c == f.unfinished(n) {
+			return true
+		}
 	}
-	return seq, checksum, token, nil
+	return false
+}
+
+// mssOf returns the MSS among TCP options, RFC 9293 section 3.2; 0 if there is
+// none.
+func mssOf(options []byte) int {
+	const end, nop, mss = 0, 1, 2
+	for len(options) > 0 && options[0] != end {
+		if options[0] == nop {
+			options = options[1:]
+			continue
+		}
+		if len(options) < 2 || options[1] < 2 || int(options[1]) > len(options) {
+			break
+		}
+		if options[0] == mss && options[1] == mssLen {
+			return int(binary.BigEndian.Uint16(options[2:]))
+		}
+		options = options[options[1]:]
+	}
+	return 0
 }

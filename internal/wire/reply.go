@@ -2,17 +2,18 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 
-	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 )
 
 // ParseReply reads a whole IP packet as an answer to a probe of f. The error
 // wraps ErrMalformed for broken bytes, ErrNotOurs for any other packet than an
-// answer to f, ErrUnnumbered for an answer that names no probe.
+// answer to f, ErrUnnumbered for an answer that names no probe: data from the
+// destination, or an error, whose Reply is then Unnumbered.
 //
 // ICMPv4 checksums are verified. Those of TCP, UDP and ICMPv6 are the
 // kernel's: on a virtual link it leaves them unfinished.
@@ -55,26 +56,47 @@ func ParseICMP(msg []byte, from netip.Addr, f Flow) (Reply, error) {
 	if v4 && Checksum(msg) != 0 {
 		return Reply{}, fmt.Errorf("%w: ICMP checksum", ErrMalformed)
 	}
-	r := Reply{Kind: kindOf(v4, msg[0], msg[1]), From: from, Type: msg[0], Code: msg[1], QuotedTTL: -1}
-	switch r.Kind {
-	case 0:
-		return Reply{}, fmt.Errorf("%w: ICMP type %d", ErrNotOurs, msg[0])
-	case EchoReply:
-		return f.parseEchoReply(r, msg)
-	case TooBig:
-		r.MTU = claimedMTU(v4, msg)
+	if kindOf(v4, msg[0], msg[1]) == EchoReply {
+		return f.parseEchoReply(msg, from)
 	}
-	quote, err := quoteOf(v4, msg)
-	if err != nil {
-		return Reply{}, err
+	r, ok := ErrorReply(f, from, msg[0], msg[1], claimedMTU(v4, msg))
+	if !ok {
+		return Reply{}, fmt.Errorf("%w: ICMP type %d", ErrNotOurs, msg[0])
+	}
+	quote := msg[icmpLen:]
+	if n, extensible := quotedLength(v4, msg); extensible {
+		quote, r.Labels = SplitExtensions(quote, n, 0)
 	}
 	seq, q, err := MatchQuote(quote, f)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrUnnumbered) {
 		return Reply{}, err
 	}
-	r.Seq, r.QuotedTTL, r.QuotedLen = seq, q.TTL, q.Len
+	r.Unnumbered = err != nil
+	r.Seq = seq
+	r.SetQuote(q)
+	return r, err
+}
+
+// ErrorReply returns the reply that an ICMP error of a type and code from a
+// router is, less what its quote shows: what an error queue tells beside the
+// quote. mtu counts for "too big" only. It reports false if the type is no
+// error.
+func ErrorReply(f Flow, from netip.Addr, typ, code uint8, mtu int) (Reply, bool) {
+	r := Reply{Kind: kindOf(f.Src.Is4(), typ, code), From: from, Type: typ, Code: code, QuotedTTL: -1, QuotedTOS: -1}
+	switch r.Kind {
+	case 0, EchoReply:
+		return Reply{}, false
+	case TooBig:
+		r.MTU = mtu
+	}
 	r.Kind = f.arrival(r)
-	return r, nil
+	return r, true
+}
+
+// SetQuote takes over what a quote shows.
+func (r *Reply) SetQuote(q Quote) {
+	r.QuotedTTL, r.QuotedLen, r.QuotedTOS = q.TTL, q.Len, q.TOS
+	r.QuotedMSS, r.Translated = q.MSS, q.Translated
 }
 
 // kindOf classifies an ICMP message; 0 means that it answers no probe.
@@ -140,43 +162,23 @@ func claimedMTU(v4 bool, msg []byte) int {
 	return int(binary.BigEndian.Uint32(msg[4:]))
 }
 
-// quoteOf returns the packet that an ICMP error quotes, without the extensions
-// of RFC 4884 that may follow it.
-func quoteOf(v4 bool, msg []byte) ([]byte, error) {
-	number := numICMPv6
-	if v4 {
-		number = numICMP
-	}
-	m, err := icmp.ParseMessage(number, msg)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
-	}
-	switch body := m.Body.(type) {
-	case *icmp.TimeExceeded:
-		return body.Data, nil
-	case *icmp.DstUnreach:
-		return body.Data, nil
-	case *icmp.PacketTooBig:
-		return body.Data, nil
-	case *icmp.ParamProb:
-		return body.Data, nil
-	}
-	return msg[icmpLen:], nil
-}
-
-func (f Flow) parseEchoReply(r Reply, msg []byte) (Reply, error) {
+func (f Flow) parseEchoReply(msg []byte, from netip.Addr) (Reply, error) {
 	if f.Proto != ICMP {
 		return Reply{}, fmt.Errorf("%w: an echo reply", ErrNotOurs)
 	}
-	seq, _, token, err := f.matchEcho(msg, r.Type)
+	if id := binary.BigEndian.Uint16(msg[4:]); id != f.SrcPort {
+		return Reply{}, fmt.Errorf("%w: echo reply with id %d", ErrNotOurs, id)
+	}
+	seq, token, err := f.matchToken(msg[icmpLen:])
 	switch {
 	case err != nil:
 		return Reply{}, err
 	case !token: // the reply returns all data, RFC 792
 		return Reply{}, fmt.Errorf("%w: echo reply without the token", ErrNotOurs)
+	case seq != binary.BigEndian.Uint16(msg[6:]):
+		return Reply{}, fmt.Errorf("%w: echo reply with the token of %d", ErrNotOurs, seq)
 	}
-	r.Seq = seq
-	return r, nil
+	return Reply{Kind: EchoReply, From: from, Seq: seq, Type: msg[0], Code: msg[1], QuotedTTL: -1, QuotedTOS: -1}, nil
 }
 
 // parseTCP reads a SYN-ACK or RST, which acknowledges the SYN and perhaps data
@@ -192,7 +194,7 @@ func (f Flow) parseTCP(b []byte) (Reply, error) {
 		ack-1-f.tcpSeq(seq) > maxTCPData {
 		return Reply{}, fmt.Errorf("%w: TCP flags %#x, acknowledging %d", ErrNotOurs, flags, ack)
 	}
-	return Reply{Kind: PortReply, Seq: seq, QuotedTTL: -1}, nil
+	return Reply{Kind: PortReply, Seq: seq, QuotedTTL: -1, QuotedTOS: -1, Reset: flags&tcpRST != 0}, nil
 }
 
 // parseUDP reads data from the destination: an arrival, but only a service
@@ -205,7 +207,7 @@ func (f Flow) parseUDP(b []byte) (Reply, error) {
 	if binary.BigEndian.Uint16(b[2:]) != f.SrcPort || port != f.DstPort && (!f.PortPerProbe || port < f.DstPort) {
 		return Reply{}, fmt.Errorf("%w: UDP from port %d", ErrNotOurs, port)
 	}
-	r := Reply{Kind: PortReply, QuotedTTL: -1}
+	r := Reply{Kind: PortReply, QuotedTTL: -1, QuotedTOS: -1}
 	if f.PortPerProbe {
 		r.Seq = port - f.DstPort
 		return r, nil

@@ -61,6 +61,9 @@ type Probe struct {
 	// Size is the packet's size in bytes, IP header included. Zero means the
 	// smallest the protocol allows with room for the token.
 	Size int
+	// TOS is the IPv4 TOS or IPv6 traffic class octet: DSCP (RFC 2474) and
+	// ECN (RFC 3168).
+	TOS int
 }
 
 // Kind is what a reply means for a path measurement.

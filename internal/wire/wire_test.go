@@ -140,7 +140,9 @@ func TestMatchQuote(t *testing.T) {
 	}
 	at := func(i int, v byte) func([]byte) { return func(b []byte) { b[i] = v } }
 	udp, udp6, echo, syn := testFlow(UDP, false), testFlow(UDP, true), testFlow(ICMP, false), testFlow(TCP, false)
+	echo6 := testFlow(ICMP, true)
 	probe := Probe{Seq: 700, TTL: 1, Size: 120}
+	e6 := build(t, echo6, probe)
 	u, u6, e, s := build(t, udp, probe), build(t, udp6, probe), build(t, echo, probe), build(t, syn, probe)
 	options := append(append(append([]byte{}, u[:20]...), 7, 7, 4, 0, 0, 0, 0, 0), u[20:]...)
 	options[0] = 0x47
@@ -174,11 +176,18 @@ func TestMatchQuote(t *testing.T) {
 		{"length 0", udp, edit(u, at(3, 0)), nil},
 		{"checksum rewritten by a NAT", udp, edit(u, at(26, 0x77)), nil},
 		{"checksum gone, token there", udp, edit(edit(u, at(26, 0)), at(27, 0)), nil},
-		{"checksum gone, 8 bytes", udp, edit(edit(u, at(26, 0)), at(27, 0))[:28], ErrNotOurs},
-		{"other destination", udp, edit(u, at(19, 8)), ErrNotOurs},
-		{"other source", udp, edit(u, at(15, 8)), ErrNotOurs},
-		{"other source port", udp, edit(u, at(21, 0)), ErrNotOurs},
-		{"other destination port", udp, edit(u, at(23, 0)), ErrNotOurs},
+		{"checksum gone, 8 bytes", udp, edit(edit(u, at(26, 0)), at(27, 0))[:28], ErrUnnumbered},
+		{"checksum rewritten by a NAT, 8 bytes", udp, edit(u, at(26, 0x77))[:28], ErrUnnumbered},
+		{"identification rewritten, 8 bytes", udp, edit(u, at(4, 0x77))[:28], ErrUnnumbered},
+		{"identification gone, 8 bytes", udp, edit(edit(u, at(4, 0)), at(5, 0))[:28], nil},
+		{"other destination", udp, edit(u[:28], at(19, 8)), ErrNotOurs},
+		{"other source", udp, edit(u[:28], at(15, 8)), ErrNotOurs},
+		{"other source port", udp, edit(u[:28], at(21, 0)), ErrNotOurs},
+		{"other destination port", udp, edit(u[:28], at(23, 0)), ErrNotOurs},
+		{"other source, with the token", udp, edit(u, at(15, 8)), nil},
+		{"other source, with another's token", udp, edit(edit(u, at(15, 8)), at(33, 0)), ErrNotOurs},
+		{"other source port, with the token", udp, edit(u, at(21, 0)), nil},
+		{"other destination and port, with the token", udp, edit(edit(u, at(19, 8)), at(23, 0)), nil},
 		{"other payload", udp, edit(u, at(33, 0)), ErrNotOurs},
 		{"other protocol", udp, s, ErrNotOurs},
 		{"other family", udp, u6, ErrNotOurs},
@@ -190,12 +199,19 @@ func TestMatchQuote(t *testing.T) {
 		{"echo", echo, e, nil},
 		{"echo, 8 bytes", echo, e[:28], nil},
 		{"echo reply quoted", echo, edit(e, at(20, 0)), ErrNotOurs},
-		{"echo of another id", echo, edit(e, at(25, 0)), ErrNotOurs},
+		{"echo of another id", echo, edit(e[:28], at(25, 0)), ErrNotOurs},
+		{"echo of another id, with the token", echo, edit(e, at(25, 0)), nil},
+		{"echo from another source", echo, edit(e[:28], at(15, 8)), nil}, // by its id and checksum
+		{"echo from another source, other checksum", echo, edit(edit(e[:28], at(15, 8)), at(22, 0)), ErrNotOurs},
+		{"echo from another source, IPv6", echo6, edit(e6[:48], at(23, 8)), ErrNotOurs},
+		{"echo from another source, IPv6, with the token", echo6, edit(e6, at(23, 8)), nil},
 		{"echo, other token", echo, edit(e, at(33, 0)), ErrNotOurs},
 		{"echo, other number than its token", echo, edit(e, at(27, 0)), ErrNotOurs},
 		{"SYN", syn, s, nil},
 		{"SYN, 8 bytes", syn, s[:28], nil},
 		{"SYN, other key", syn, edit(s, at(27, s[27]^1)), ErrNotOurs},
+		{"SYN from another source", syn, edit(s, at(15, 8)), nil}, // by its ports and key
+		{"SYN from another source and port", syn, edit(edit(s, at(15, 8)), at(21, 0)), ErrNotOurs},
 		{"SYN-ACK quoted", syn, edit(s, at(33, 0x12)), ErrNotOurs},
 	}
 	for _, tt := range tests {
@@ -225,34 +241,6 @@ func icmpPacket(tb testing.TB, m icmp.Message, v6 bool) []byte {
 		tb.Fatal(err)
 	}
 	return append(appendHeader(nil, h, len(b)), b...)
-}
-
-// Extensions of RFC 4884 are no part of the quote, whatever their length field
-// says, and padding is none either.
-func TestExtensions(t *testing.T) {
-	labels := []icmp.Extension{&icmp.MPLSLabelStack{Class: 1, Type: 1, Labels: []icmp.MPLSLabel{{Label: 16014, S: true, TTL: 1}}}}
-	for _, v6 := range []bool{false, true} {
-		f := testFlow(UDP, v6)
-		quote := build(t, f, Probe{Seq: 5, TTL: 1})
-		m := icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Body: &icmp.TimeExceeded{Data: quote, Extensions: labels}}
-		lengthAt := ipv4Len + 5
-		if v6 {
-			m.Type, lengthAt = ipv6.ICMPTypeTimeExceeded, ipv6Len+4
-		}
-		pkt := icmpPacket(t, m, v6)
-		for _, length := range []byte{pkt[lengthAt], 0, 1, 17, 33, 40, 255} {
-			b := append([]byte(nil), pkt...)
-			b[lengthAt] = length
-			if !v6 {
-				b[22], b[23] = 0, 0
-				setICMPChecksum(b, b[ipv4Len:])
-			}
-			r, err := ParseReply(b, f)
-			if err != nil || r.Seq != 5 || r.QuotedLen != 16 || r.Kind != TimeExceeded || r.TTL != 60 {
-				t.Errorf("IPv6 %v, length field %d: %+v, %v", v6, length, r, err)
-			}
-		}
-	}
 }
 
 func TestParseReply(t *testing.T) {
