@@ -39,73 +39,93 @@ func (r *Result) HopMTU(ttl int) (mtu int, known bool) {
 	return mtu, known
 }
 
-// prefix measures what the path carries up to the limiter, at the cost of few
+// maxPrefix bounds the earlier narrow places that are looked at.
+const maxPrefix = 2
+
+// askPrefix asks what the path carries up to a place, at the cost of few
 // errors of the routers there: mostly it is the first link's own size, else
-// what a router in between has claimed and two probes confirm.
-func (m *measurement) prefix(ctx context.Context, s *session, f findings, l location) error {
-	if l.ttl == 0 || f.passed+1 == f.top {
-		if l.ttl > 0 {
-			m.hop.set(1, f.top)
-		}
+// what a router in between has claimed. What is known is not asked again.
+func (s *session) askPrefix(ctx context.Context, o *Options, f findings, at location) error {
+	if at.ttl == 0 || f.passed+1 == f.top {
 		return nil
 	}
-	reached, err := s.reaches(ctx, f.top, l.ttl)
-	if err != nil {
+	ask := func(size, ttl, most int) error {
+		if s.sent(size, ttl) >= most || s.reached(size, ttl) {
+			return nil
+		}
+		return s.fireAt(ctx, o, size, ttl)
+	}
+	if err := ask(f.top, at.ttl, 2); err != nil {
 		return err
 	}
-	if reached == l.ttl {
-		m.hop.set(1, f.top)
-		return nil
-	}
-	m.hop.set(1, 0)
-	// Another narrow place before: its claim, confirmed, is the size between.
-	for _, sh := range s.shots {
-		if !sh.tooBig || sh.claim <= f.passed || sh.claim >= f.top || sh.size <= sh.claim {
-			continue
-		}
-		claim := sh.claim
-		at := slices.Index(l.addrs, sh.who) + 1
-		if at == 0 || at >= l.ttl {
-			continue
-		}
-		fits, err := s.reaches(ctx, claim, l.ttl)
-		if err != nil || fits < l.ttl {
+	for _, c := range s.earlier(f, at) {
+		if err := ask(c.mtu+1, at.ttl, 1); err != nil {
 			return err
 		}
-		over, err := s.reaches(ctx, claim+1, l.ttl)
-		if err != nil || over == l.ttl {
+		if err := ask(c.mtu, at.ttl, 2); err != nil {
 			return err
 		}
-		whole, err := s.reaches(ctx, f.top, at)
-		if err != nil {
+		if err := ask(f.top, c.ttl, 2); err != nil {
 			return err
 		}
-		m.hop.set(at+1, claim)
-		if whole == at {
-			m.hop.set(1, f.top)
-		}
-		return nil
 	}
 	return nil
 }
 
-// reaches sends a size to a TTL, up to twice, and returns ttl if it got there,
-// else 0.
-func (s *session) reaches(ctx context.Context, size, ttl int) (int, error) {
-	for try := 0; try < 2; try++ {
-		sh, err := s.fire(size, ttl)
-		if err != nil || sh == nil {
-			return 0, err
+// earlierClaim is a narrow place before the limiter, as a router claims it.
+type earlierClaim struct{ ttl, mtu int }
+
+// earlier are the claims about wider places than the limiter, of routers seen
+// before it.
+func (s *session) earlier(f findings, at location) []earlierClaim {
+	var out []earlierClaim
+	for _, sh := range s.shots {
+		if !sh.tooBig || sh.claim <= f.passed || sh.claim >= f.top || sh.size <= sh.claim {
+			continue
 		}
-		if err := s.settled(ctx, sh.arrived); err != nil {
-			return 0, err
-		}
-		if sh.arrived() {
-			return ttl, nil
-		}
-		if sh.tooBig {
-			break
+		for ttl := 1; ttl < at.ttl; ttl++ {
+			c := earlierClaim{ttl, sh.claim}
+			if s.hopAt(ttl) == sh.who && !slices.Contains(out, c) && len(out) < maxPrefix {
+				out = append(out, c)
+			}
 		}
 	}
-	return 0, nil
+	return out
+}
+
+// readPrefix sets what the answers to askPrefix say.
+func (m *measurement) readPrefix(s *session, f findings, at location) {
+	switch {
+	case at.ttl == 0:
+		return
+	case f.passed+1 == f.top || s.reached(f.top, at.ttl):
+		m.hop.set(1, f.top)
+		return
+	}
+	m.hop.set(1, 0)
+	for _, c := range s.earlier(f, at) {
+		if !s.reached(c.mtu, at.ttl) || s.reached(c.mtu+1, at.ttl) {
+			continue
+		}
+		m.hop.set(c.ttl+1, c.mtu)
+		if s.reached(f.top, c.ttl) {
+			m.hop.set(1, f.top)
+		}
+	}
+}
+
+// sent counts the probes of a size to a TTL.
+func (s *session) sent(size, ttl int) int {
+	n := 0
+	for _, sh := range s.shots {
+		if sh.size == size && sh.ttl == ttl {
+			n++
+		}
+	}
+	return n
+}
+
+// reached reports whether a probe of a size, or a larger one, got to a TTL.
+func (s *session) reached(size, ttl int) bool {
+	return slices.ContainsFunc(s.shots, func(sh *shot) bool { return sh.size >= size && sh.ttl == ttl && sh.arrived() })
 }

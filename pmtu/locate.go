@@ -8,58 +8,128 @@ import (
 	"github.com/whyslow/whyslow/internal/netprobe"
 )
 
-// location is where a path narrows: the last hop that the larger of two sizes
-// reaches.
+// location is where a path narrows: the last hop that a packet one byte larger
+// than the MTU reaches.
 type location struct {
 	ttl   int        // 0 is this host
 	addr  netip.Addr // of the hop at ttl; the zero Addr if silent
 	exact bool       // the next hop is known not to be reached
 	atEnd bool       // the narrow place is the last link, or the way back
-	addrs []netip.Addr
 }
 
-// locate sends a size that passes and one more byte to every TTL at once. The
-// larger goes first: where the smaller draws an answer, the router was free to
-// answer the larger too, whatever its limit on errors.
-func (s *session) locate(ctx context.Context, o *Options, f findings) (location, error) {
-	n := s.hopCount(o)
-	if err := s.afford(ctx, o, n); err != nil {
-		return location{}, err
+// locator finds the location in waves of probes whose TTL runs out on the way.
+//
+// The first wave sends the larger size to every hop, and the last that answers
+// is the place. The next ones ask behind it only: there the larger is repeated,
+// as loss and limits make a hop look not reached (never reached), and the
+// smaller shows that the hops there do answer. A router that said "too big"
+// and is seen at the place needs no proof.
+type locator struct {
+	opt    *Options
+	passed int // the size that the waves were sent for
+	waves  int
+	place  int // the TTL found before the last wave
+	steady bool
+}
+
+// Waves at most: one for all hops, and at least two behind the last one.
+const (
+	leastWaves = 3
+	mostWaves  = 6
+)
+
+// done reports whether further waves would tell nothing new. A nil locator has
+// nothing to tell.
+func (l *locator) done(s *session, f findings) bool {
+	switch {
+	case l == nil:
+		return true
+	case l.passed != f.passed || l.waves == 0:
+		return false
+	case l.waves >= mostWaves:
+		return true
 	}
-	for ttl := 1; ttl <= n; ttl++ {
-		if err := s.pair(f.passed, ttl); err != nil {
-			return location{}, err
-		}
+	at := s.place(f)
+	if at.ttl != l.place {
+		return false
 	}
-	err := s.settled(ctx, func() bool { return s.told(f, n) })
-	l := s.place(f, n)
-	// Loss and limits make a hop look not reached, never reached: ask again
-	// behind the last one, unless the one who spoke up is known.
-	for try := 1; try < confirms && err == nil && !s.named(l, f); try++ {
-		if err = s.pause(ctx, 100*time.Millisecond); err != nil {
-			break
-		}
-		for ttl := l.ttl + 1; ttl <= min(l.ttl+2, n); ttl++ {
-			if err := s.pair(f.passed, ttl); err != nil {
-				return l, err
+	return l.waves >= 2 && s.named(at, f) || l.waves >= leastWaves && (at.exact || l.steady)
+}
+
+// wave sends the next probes.
+func (l *locator) wave(ctx context.Context, s *session, f findings) error {
+	if l.passed != f.passed {
+		*l = locator{opt: l.opt, passed: f.passed}
+	}
+	l.waves++
+	if l.waves == 1 {
+		n := s.hopCount(l.opt)
+		for ttl := 1; ttl < n; ttl++ {
+			if err := s.fireAt(ctx, l.opt, f.passed+1, ttl); err != nil {
+				return err
 			}
 		}
-		err = s.settled(ctx, func() bool { return false })
-		l = s.place(f, n)
+		// Routers answer from a slow control plane. What they need counts in
+		// what is waited for, once the first has answered.
+		return s.until(ctx, func() time.Time { return s.lastSend.Add(slowRouter) }, func() bool {
+			return n < 2 || s.anyHop()
+		})
 	}
-	return l, err
+	at := s.place(f)
+	l.place = at.ttl
+	if !s.named(at, f) {
+		if err := l.behind(ctx, s, f, at); err != nil {
+			return err
+		}
+	}
+	return s.askPrefix(ctx, l.opt, f, at)
 }
 
-func (s *session) pair(size, ttl int) error {
-	if _, err := s.fire(size+1, ttl); err != nil {
-		return err
+// behind sends both sizes to the hops behind a place, and if these are silent
+// the smaller to all that follow.
+func (l *locator) behind(ctx context.Context, s *session, f findings, at location) error {
+	const near = 3
+	last := min(at.ttl+near, l.opt.MaxHops)
+	if l.waves > 2 && !s.anyBehind(at.ttl) {
+		last = min(s.hopCount(l.opt), l.opt.MaxHops)
+		l.steady = true
+	}
+	for ttl := at.ttl + 1; ttl <= last; ttl++ {
+		// The larger goes first: where the smaller draws an answer, the router
+		// was free to answer the larger too, whatever its limit on errors.
+		if again := ttl - at.ttl; again == 1 || again == 2 && l.waves == 2 {
+			if err := s.fireAt(ctx, l.opt, f.passed+1, ttl); err != nil {
+				return err
+			}
+		}
+		if s.hopAt(ttl).IsValid() {
+			continue
+		}
+		if err := s.fireAt(ctx, l.opt, f.passed, ttl); err != nil {
+			return err
+		}
+	}
+	if s.anyBehind(at.ttl) {
+		l.steady = true
+	}
+	return nil
+}
+
+// fireAt sends a probe to a hop when the router there can be expected to
+// answer: it may have spent its errors on another instrument of this run.
+func (s *session) fireAt(ctx context.Context, o *Options, size, ttl int) error {
+	if b, ok := o.Network.(interface{ Budget() *netprobe.Budget }); ok {
+		wait := b.Budget().Take(o.Dst, ttl, time.Now())
+		if err := s.pause(ctx, min(wait, time.Second)); err != nil {
+			return err
+		}
 	}
 	_, err := s.fire(size, ttl)
 	return err
 }
 
 // hopCount is the number of TTLs to try: what a trace found, or else what the
-// answers' own TTL tells, with room for a longer way there.
+// answers' own TTL tells.
 func (s *session) hopCount(o *Options) int {
 	if o.HopCount > 0 {
 		return min(o.HopCount, o.MaxHops)
@@ -67,41 +137,40 @@ func (s *session) hopCount(o *Options) int {
 	for _, sh := range s.shots {
 		for _, initial := range [...]int{64, 128, 255} {
 			if sh.passed && sh.backTTL > 0 && sh.backTTL <= initial {
-				return min(initial-sh.backTTL+1+4, o.MaxHops)
+				return min(initial-sh.backTTL+1, o.MaxHops)
 			}
 		}
 	}
 	return o.MaxHops
 }
 
-// afford waits until the routers on the way can be expected to answer: they
-// may have spent their errors on another instrument of this run.
-func (s *session) afford(ctx context.Context, o *Options, n int) error {
-	b, ok := o.Network.(interface{ Budget() *netprobe.Budget })
-	if !ok {
-		return nil
-	}
-	wait := time.Duration(0)
-	for ttl := 1; ttl <= n; ttl++ {
-		b.Budget().Take(o.Dst, ttl, time.Now())
-		wait = max(wait, b.Budget().Take(o.Dst, ttl, time.Now()))
-	}
-	return s.pause(ctx, min(wait, 2*time.Second))
-}
-
 // hopAt is who answered at a TTL to anything.
 func (s *session) hopAt(ttl int) netip.Addr {
 	for _, sh := range s.shots {
-		if sh.ttl == ttl && sh.arrived() {
+		if ttl > 0 && sh.ttl == ttl && sh.arrived() {
 			return sh.from
 		}
 	}
 	return netip.Addr{}
 }
 
-// end is the least TTL at which the destination answered, n+1 if none.
-func (s *session) end(n int) int {
-	end := n + 1
+// anyHop reports whether any router has answered.
+func (s *session) anyHop() bool { return s.anyBehind(0) }
+
+// anyBehind reports whether any hop behind a TTL has answered.
+func (s *session) anyBehind(ttl int) bool {
+	for _, sh := range s.shots {
+		if sh.ttl > ttl && sh.arrived() {
+			return true
+		}
+	}
+	return false
+}
+
+// end is the least TTL at which the destination answered, a large number if
+// none did.
+func (s *session) end() int {
+	end := 1 << 10
 	for _, sh := range s.shots {
 		if sh.ttl > 0 && sh.passed {
 			end = min(end, sh.ttl)
@@ -110,20 +179,10 @@ func (s *session) end(n int) int {
 	return end
 }
 
-// told reports whether everything that can be answered has been.
-func (s *session) told(f findings, n int) bool {
-	for _, sh := range s.shots {
-		if sh.ttl > 0 && !sh.arrived() && !sh.tooBig {
-			return false
-		}
-	}
-	return true
-}
-
 // place reads the answers so far.
-func (s *session) place(f findings, n int) location {
+func (s *session) place(f findings) location {
 	var l location
-	end := s.end(n)
+	end := s.end()
 	for _, sh := range s.shots {
 		if sh.ttl > l.ttl && sh.size > f.passed && sh.expired && sh.ttl < end {
 			l.ttl = sh.ttl
@@ -131,8 +190,8 @@ func (s *session) place(f findings, n int) location {
 	}
 	// Who said "too big" is the last hop reached, if his place is known.
 	if who := s.speaker(f); who.IsValid() {
-		for ttl := l.ttl; ttl < end; ttl++ {
-			if ttl > 0 && s.hopAt(ttl) == who {
+		for ttl := l.ttl + 1; ttl < min(end, largestTTL); ttl++ {
+			if s.hopAt(ttl) == who {
 				l.ttl = ttl
 			}
 		}
@@ -140,11 +199,10 @@ func (s *session) place(f findings, n int) location {
 	l.addr = s.hopAt(l.ttl)
 	l.exact = s.hopAt(l.ttl + 1).IsValid()
 	l.atEnd = l.ttl+1 >= end
-	for ttl := 1; ttl <= min(n, end); ttl++ {
-		l.addrs = append(l.addrs, s.hopAt(ttl))
-	}
 	return l
 }
+
+const largestTTL = 256
 
 // speaker is who called the size just above the MTU too big.
 func (s *session) speaker(f findings) netip.Addr {
@@ -163,9 +221,20 @@ func (s *session) named(l location, f findings) bool {
 }
 
 // limiter records where the path narrows.
-func (m *measurement) limiter(l location) {
+func (m *measurement) limiter(s *session, f findings, l location) {
 	m.res.Limiter = &Limiter{TTL: l.ttl, Addr: l.addr}
-	if !l.exact && !l.atEnd {
+	if !l.exact && !l.atEnd && !s.named(l, f) && l.ttl+1 != s.hopCount(&m.opt) {
 		m.warn("the hop behind hop %d is silent: the narrow place may lie further on", l.ttl)
 	}
+}
+
+// locating counts the probes that were sent to find a place.
+func (s *session) locating() int {
+	n := 0
+	for _, sh := range s.shots {
+		if sh.ttl > 0 {
+			n++
+		}
+	}
+	return n
 }

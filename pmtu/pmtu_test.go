@@ -28,6 +28,7 @@ type plan struct {
 	link    func(ttl int, there, back *simnet.Link)
 	server  simnet.Host
 	host    modelnet.Options
+	detour  int // further routers on the way back
 }
 
 type lab struct {
@@ -94,6 +95,20 @@ func build(p plan) *lab {
 	p.server.Addrs = []netip.Addr{addr4(200), addr6(200)}
 	server := net.AddHost(p.server)
 	connect(l.ttl, server)
+	for ; p.detour > 0; p.detour-- {
+		// server → d1 → d2 … → the first router, and from there home
+		b := byte(200 + p.detour)
+		d := net.AddRouter(simnet.Router{Addr4: addr4(b), Addr6: addr6(b)})
+		link := simnet.Link{Delay: p.delay}
+		net.Connect(server, d, link, link)
+		for _, to := range []netip.Addr{addr4(100), addr6(100)} {
+			net.Route(server, netip.PrefixFrom(to, to.BitLen()), d)
+		}
+		server = d
+		if p.detour == 1 {
+			net.Connect(d, client, link, link)
+		}
+	}
 	l.Network = modelnet.NewWith(net, client, p.host)
 	return l
 }

@@ -28,7 +28,8 @@ type Result struct {
 	Limiter      *Limiter     `json:"limiter"`
 	Backward     Backward     `json:"backward"`
 	Steps        []Step       `json:"steps,omitempty"` // the path MTU hop by hop, see HopMTU
-	Packets      int          `json:"packets"`
+	Packets      int          `json:"packets"`         // sent in all
+	Locating     int          `json:"locate_packets"`  // of these, sent to find the limiter
 	Warnings     []string     `json:"warnings,omitempty"`
 }
 

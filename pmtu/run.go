@@ -12,7 +12,7 @@ import (
 
 // slowRouter is how long a "too big" is waited for before the path counts as a
 // black hole: routers answer from a slow control plane.
-const slowRouter = 500 * time.Millisecond
+const slowRouter = 300 * time.Millisecond
 
 // measurement is one run.
 type measurement struct {
@@ -76,6 +76,7 @@ func (m *measurement) run(ctx context.Context) error {
 		}
 		answered, err := m.measure(ctx, s)
 		s.close()
+		m.res.Locating += s.locating()
 		if answered || err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (m *measurement) run(ctx context.Context) error {
 func (m *measurement) measure(ctx context.Context, s *session) (answered bool, err error) {
 	m.res.Method = s.method.String()
 	m.interfaceInfo(s)
-	f, err := s.search(ctx)
+	f, err := s.search(ctx, &locator{opt: &m.opt})
 	m.interfaceInfo(s)
 	if !f.answered {
 		if who := s.refusedBy(); who != "" {
@@ -123,30 +124,40 @@ func (m *measurement) measure(ctx context.Context, s *session) (answered bool, e
 // narrow finds out about a path that carries less than the first link: who
 // says so, where it is, and whether it is the way there at all.
 func (m *measurement) narrow(ctx context.Context, s *session, f findings) error {
-	if !s.signalled(f.passed + 1) {
-		if err := s.pause(ctx, slowRouter-time.Since(s.firstSent(f.passed+1))); err != nil {
-			return err
-		}
-	}
-	m.signal(s, f)
-	l, err := s.locate(ctx, &m.opt, f)
-	if err != nil {
-		return err
-	}
-	if l.atEnd && !m.res.Signalled && s.method == netprobe.ICMP {
-		forward, err := m.wayThere(ctx, s, f, l)
+	if l := s.place(f); l.atEnd && !s.signalled(f.passed+1) && s.method == netprobe.ICMP {
+		forward, err := m.wayThere(ctx, s, f)
 		if forward || err != nil {
 			return err
 		}
 	}
-	m.limiter(l)
+	if err := s.lateRouters(ctx, f); err != nil {
+		return err
+	}
+	l := s.place(f)
+	m.signal(s, f)
+	m.limiter(s, f, l)
 	m.hop.set(l.ttl+1, f.passed)
-	return m.prefix(ctx, s, f, l)
+	m.readPrefix(s, f, l)
+	return nil
+}
+
+// lateRouters waits for what a slow control plane may still say: that a packet
+// is too big, and that it is the hop which looks silent.
+func (s *session) lateRouters(ctx context.Context, f findings) error {
+	told := func() bool {
+		l := s.place(f)
+		return s.signalled(f.passed+1) && (l.exact || l.atEnd || s.named(l, f))
+	}
+	end := s.firstSent(f.passed + 1)
+	if l := s.place(f); !l.exact && !l.atEnd {
+		end = s.lastSend
+	}
+	return s.until(ctx, func() time.Time { return end.Add(s.maxRTT + slowRouter) }, told)
 }
 
 // wayThere asks by UDP, whose answers are small, whether only the way back is
 // narrow. If so it takes over what UDP measured.
-func (m *measurement) wayThere(ctx context.Context, s *session, f findings, l location) (forward bool, err error) {
+func (m *measurement) wayThere(ctx context.Context, s *session, f findings) (forward bool, err error) {
 	u, err := open(ctx, &m.opt, netprobe.UDP, &m.left)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -157,10 +168,19 @@ func (m *measurement) wayThere(ctx context.Context, s *session, f findings, l lo
 	}
 	defer u.close()
 	u.maxRTT = s.maxRTT
-	g, err := u.search(ctx)
-	switch {
-	case err != nil:
+	g := findings{top: f.top}
+	if err := u.fireAll([]int{f.top, f.passed + 1, f.passed + 1, f.passed}); err != nil {
 		return false, err
+	}
+	if err := u.await(ctx, &g, u.patience); err != nil {
+		return false, err
+	}
+	if g.answered && g.passed > f.passed {
+		if g, err = u.search(ctx, nil); err != nil {
+			return false, err
+		}
+	}
+	switch {
 	case !g.answered:
 		m.warn("whether the way there or the way back carries only %d bytes could not be told: the destination answers no UDP", f.passed)
 		return false, nil

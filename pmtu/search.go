@@ -14,17 +14,17 @@ const (
 	leastMTU4 = 68    // RFC 791 3.2
 	leastMTU6 = 1280  // RFC 8200 5
 	largest   = 65535 // an IPv4 packet; larger IPv6 packets need jumbograms
-	leastSize = 68    // smallest size probed, in both families
 	confirms  = 3     // failures that make a limit, MAX_PROBES of RFC 8899 5.1.2
-	maxRounds = 14
-	ways      = 6 // sizes tried between the bounds each round
+	maxRounds = 16
+	ways      = 7 // sizes tried between the bounds each round
+	maxClaims = 3 // claims followed up each round
 )
 
 // wellKnown are the sizes of the first round: the plateaus of RFC 1191 7.1 and
 // what tunnels leave of 1500 (PPPoE 1492, GRE 1476, 6in4 1480, VXLAN 1450,
 // WireGuard 1420 …), IPv6's least and RFC 8899's base.
-var wellKnown = [...]int{65535, 32000, 17914, 9000, 8166, 4352, 2002, 1500, 1492, 1480, 1476, 1472, 1460, 1450, 1440, 1420,
-	1400, 1380, 1360, 1300, 1280, 1200, 1006, 576, 296, leastSize}
+var wellKnown = [...]int{65535, 32000, 17914, 9000, 8166, 4352, 2002, 1500, 1492, 1480, 1476, 1472, 1450, 1440, 1420,
+	1400, 1380, 1340, 1280, 1200, 1006, 576, 68}
 
 // findings is what a search found out.
 type findings struct {
@@ -34,34 +34,63 @@ type findings struct {
 	top       int  // the largest size the first link carries
 }
 
-// search finds the largest size that passes.
-func (s *session) search(ctx context.Context) (findings, error) {
+// search finds the largest size that passes, and meanwhile, if loc is not nil,
+// where the path narrows: as soon as one byte more seems to fail.
+//
+// A round lasts a little more than one round trip. What is missing by then is
+// asked for again, not given up: only probes that had longer to be answered
+// count as failed in the end.
+func (s *session) search(ctx context.Context, loc *locator) (findings, error) {
 	f := findings{top: largest}
 	if s.info.InterfaceMTU > 0 {
 		f.top = min(f.top, s.info.InterfaceMTU)
 	}
-	if err := s.volley(ctx, &f, s.firstSizes(f.top)); err != nil || !f.answered {
+	if err := s.fireAll(s.firstSizes(f.top)); err != nil {
 		return f, err
 	}
-	for round := 0; round < maxRounds && !f.confirmed; round++ {
-		if err := s.refill(ctx); err != nil {
+	if err := s.await(ctx, &f, s.soon); err != nil || !f.answered {
+		return f, err
+	}
+	for round := 0; round < maxRounds; round++ {
+		if f.confirmed && (f.passed >= f.top || loc.done(s, f)) {
+			break
+		}
+		wait := s.soon
+		switch {
+		case f.confirmed:
+		case s.failures(f.passed+1, 0) < s.needed(f.passed):
+			if err := s.refill(ctx); err != nil {
+				return f, err
+			}
+			if err := s.fireAll(s.nextSizes(f)); err != nil {
+				return f, err
+			}
+		case loc.done(s, f):
+			wait = s.patience
+		}
+		if s.closed(f) && !loc.done(s, f) {
+			if err := loc.wave(ctx, s, f); err != nil {
+				return f, err
+			}
+		}
+		if err := s.await(ctx, &f, wait); err != nil {
 			return f, err
 		}
-		if err := s.volley(ctx, &f, s.nextSizes(f)); err != nil {
-			return f, err
-		}
-		f.confirmed = f.confirmed || s.fails(f.passed+1) >= s.needed(f.passed)
 	}
 	return f, nil
 }
 
 // firstSizes are the well-known sizes up to the first link's own, the largest
-// first: if the destination limits its answers, the ones that matter come.
+// first. UDP's answers are limited to a handful: there the largest size must do
+// and one that passes wherever the destination answers.
 func (s *session) firstSizes(top int) []int {
+	if s.method == netprobe.UDP {
+		return slices.Compact([]int{top, min(top, leastMTU6), min(top, 576)})
+	}
 	sizes := []int{top}
-	for i, size := range wellKnown {
-		// UDP answers are limited; half the small sizes will do.
-		if size < top && (s.method != netprobe.UDP || size >= 1400 || i%2 == len(wellKnown)%2) {
+	for _, size := range wellKnown {
+		// Below 1280 IPv6 paths do not exist; one such size tells of those that do.
+		if size < top && (size >= leastMTU6 || size == 576 || size == 68 || s.info.Source.Is4()) {
 			sizes = append(sizes, size)
 		}
 	}
@@ -69,35 +98,88 @@ func (s *session) firstSizes(top int) []int {
 }
 
 // nextSizes refines between the largest size that passed and the least above
-// it that did not, retries what may only have been lost, and ends with a size
-// known to pass: only if that is answered do the others count as failed.
+// it that did not, and ends with a size known to pass: only if that is answered
+// do the others count as failed.
 func (s *session) nextSizes(f findings) []int {
 	lo := f.passed
 	hi := s.leastFailed(lo, f.top)
-	sizes := []int{lo + 1, hi}
-	if s.fails(f.top) < confirms {
-		sizes = append(sizes, f.top)
+	udp := s.method == netprobe.UDP
+	sizes := s.followed(lo, hi)
+	// Somebody says that lo is it: then the next byte decides.
+	if !s.claimed(lo) || s.failures(lo+1, 0) >= confirms {
+		if !udp || len(sizes) == 0 {
+			sizes = append(sizes, s.between(lo, hi)...)
+		}
+		if s.failures(f.top, 0) < 2 {
+			sizes = append(sizes, f.top) // the likeliest of all may have been lost
+		}
+	}
+	decides := hi-lo <= ways+1 || s.claimed(lo)
+	if !udp || decides || slices.Contains(wellKnown[:], lo) {
+		sizes = append(sizes, lo+1)
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
+	sizes = slices.Compact(sizes)
+	// The deciding size twice, unless that is more than enough. Echoes apart
+	// from each other, as a burst of loss must not look like a limit; UDP in
+	// falling order, as the one answer to be had should go to the largest size
+	// that passes.
+	if missing := s.needed(lo) - s.failures(lo+1, 0); decides && missing > 1 {
+		if udp {
+			sizes = append(sizes, lo+1)
+		} else {
+			sizes = append([]int{lo + 1}, sizes...)
+		}
+	}
+	return append(sizes, lo)
+}
+
+// between are sizes that part the range from lo+1 to hi evenly, or the
+// well-known ones where answers are few: they are the likely ones.
+func (s *session) between(lo, hi int) []int {
+	var sizes []int
+	if s.method == netprobe.UDP && hi-lo > 60 {
+		for _, size := range wellKnown {
+			if size > lo+1 && size < hi {
+				sizes = append(sizes, size)
+			}
+		}
+		if len(sizes) > 2 {
+			return sizes
+		}
 	}
 	for i := 1; i <= ways; i++ {
 		if size := lo + 1 + (hi-lo-1)*i/(ways+1); size > lo+1 && size < hi {
 			sizes = append(sizes, size)
 		}
 	}
+	return sizes
+}
+
+// followed are the claims that could be true, and one byte more of each.
+func (s *session) followed(lo, hi int) []int {
+	var sizes []int
 	for _, sh := range s.shots {
-		if sh.tooBig && sh.claim > lo && sh.claim < hi {
+		if sh.tooBig && sh.claim > lo && sh.claim < hi && len(sizes) < 2*maxClaims && !slices.Contains(sizes, sh.claim) {
 			sizes = append(sizes, sh.claim, sh.claim+1)
 		}
 	}
-	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
-	sizes = slices.Compact(sizes)
-	// The deciding size three times. Echoes apart from each other, as a burst
-	// of loss must not look like a limit; UDP in falling order, as the one
-	// answer to be had should go to the largest size that passes.
-	if s.method == netprobe.UDP {
-		return append(sizes, lo+1, lo+1, lo)
-	}
-	sizes = slices.Insert(sizes, len(sizes)/2, lo+1)
-	return append([]int{lo + 1}, append(sizes, lo)...)
+	return sizes
+}
+
+// claimed reports whether somebody named size as the MTU.
+func (s *session) claimed(size int) bool {
+	return slices.ContainsFunc(s.shots, func(sh *shot) bool { return sh.tooBig && sh.claim == size })
+}
+
+// closed reports whether no size is left between what passed and what failed.
+func (s *session) closed(f findings) bool {
+	return f.answered && f.passed < f.top && s.failures(f.passed+1, 0) > 0 || s.claimed(f.passed) && s.tooLarge(f.passed)
+}
+
+// tooLarge reports whether some size above was called too big.
+func (s *session) tooLarge(size int) bool {
+	return slices.ContainsFunc(s.shots, func(sh *shot) bool { return sh.tooBig && !sh.passed && sh.size > size })
 }
 
 // leastFailed is the least size above lo that was seen to fail.
@@ -111,18 +193,26 @@ func (s *session) leastFailed(lo, top int) int {
 	return least
 }
 
-// volley sends one probe of each size and waits for the answers.
-func (s *session) volley(ctx context.Context, f *findings, sizes []int) error {
+// fireAll sends one probe of each size.
+func (s *session) fireAll(sizes []int) error {
 	for _, size := range sizes {
 		if _, err := s.fire(size, 0); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// await takes answers until nothing more is wanted, or has had wait to come
+// since the last probe.
+func (s *session) await(ctx context.Context, f *findings, wait func() time.Duration) error {
 	if s.local > 0 {
 		f.top = min(f.top, s.local-1)
 	}
-	atTop := func() bool { s.update(f); return f.passed >= f.top }
-	err := s.settled(ctx, atTop)
+	err := s.until(ctx, func() time.Time { return s.lastSend.Add(wait()) }, func() bool {
+		s.update(f)
+		return f.passed >= f.top
+	})
 	s.update(f)
 	return err
 }
@@ -134,15 +224,15 @@ func (s *session) update(f *findings) {
 			f.passed = max(f.passed, sh.size)
 		}
 	}
-	f.confirmed = f.answered && f.passed >= f.top
+	f.confirmed = f.answered && (f.passed >= f.top || s.failures(f.passed+1, s.patience()) >= s.needed(f.passed))
 }
 
-// fails counts the probes of a size that failed for sure: had time to be
-// answered, were not, and a smaller one sent within the same round trip was.
-func (s *session) fails(size int) int {
+// failures counts the probes of a size that had at least age to be answered
+// and were not, while a smaller one sent within the same round trip was.
+func (s *session) failures(size int, age time.Duration) int {
 	n := 0
 	for i, sh := range s.shots {
-		if sh.size == size && sh.ttl == 0 && !sh.passed && time.Since(sh.at) >= s.patience() && s.controlled(i) {
+		if sh.size == size && sh.ttl == 0 && !sh.passed && time.Since(sh.at) >= age && s.controlled(i) {
 			n++
 		}
 	}
@@ -187,14 +277,26 @@ func (s *session) needed(passed int) int {
 
 // refill waits until a destination that answers by ICMP errors may answer
 // again: Linux sends each asker six errors, then one a second (one per 100 ms
-// by IPv6). Echo replies are not limited.
+// by IPv6); others send as many as they are asked for. It is tried once without
+// waiting, as only silence tells. Echo replies are not limited.
 func (s *session) refill(ctx context.Context) error {
 	if s.method != netprobe.UDP {
 		return nil
 	}
-	every := 1050 * time.Millisecond
+	every := time.Second
 	if s.info.Source.Is6() {
-		every = 110 * time.Millisecond
+		every = 100 * time.Millisecond
 	}
-	return s.pause(ctx, every-time.Since(s.lastSend))
+	answers := 0
+	for _, sh := range s.shots {
+		if sh.ttl == 0 && sh.passed {
+			answers++
+		}
+	}
+	none := answers == s.answers
+	s.answers = answers
+	if !none {
+		return nil
+	}
+	return s.pause(ctx, every+every/20-time.Since(s.lastSend))
 }

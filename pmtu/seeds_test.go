@@ -10,7 +10,7 @@ import (
 
 // TestManySeeds draws paths that lose packets: loss is not a size limit.
 func TestManySeeds(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(120)
 	if testing.Short() {
 		seeds = 10
 	}

@@ -16,6 +16,9 @@ import (
 // lost: the host's and the router's own delays.
 const settle = 30 * time.Millisecond
 
+// overdue is added to one round trip when the next round may begin.
+const overdue = 10 * time.Millisecond
+
 const (
 	lateWakeup = 5 * time.Millisecond
 	latest     = 300 * time.Millisecond
@@ -55,6 +58,7 @@ type session struct {
 	bySeq    map[uint16]*shot
 	maxRTT   time.Duration
 	lastSend time.Time
+	answers  int           // to sizes, when they were last counted
 	wait     time.Duration // before anybody has answered
 	left     *int          // probes that may still be sent
 	local    int           // least size the host itself refused, 0 if none
@@ -140,9 +144,12 @@ func (s *session) patience() time.Duration {
 	return s.maxRTT*3/2 + settle
 }
 
-// settled waits until done or until every probe sent had time to be answered.
-func (s *session) settled(ctx context.Context, done func() bool) error {
-	return s.until(ctx, func() time.Time { return s.lastSend.Add(s.patience()) }, done)
+// soon is when an answer is overdue, though it may still come.
+func (s *session) soon() time.Duration {
+	if s.maxRTT == 0 {
+		return s.wait
+	}
+	return s.maxRTT + max(s.maxRTT/8, overdue)
 }
 
 // pause takes replies for d.
