@@ -35,16 +35,20 @@ const (
 // Run traces the path and returns what it found. When ctx ends it returns what
 // is known so far together with ctx's error. The Result is never nil.
 func Run(ctx context.Context, opt Options) (*Result, error) {
+	return Follow(ctx, opt, func(Event) {})
+}
+
+// Follow is Run for a caller that wants to see each event as it happens too.
+func Follow(ctx context.Context, opt Options, each func(Event)) (*Result, error) {
 	f := Fold{target: Target{Name: opt.Name, Addr: opt.Dst.Unmap()}, started: time.Now()}
-	var failed error
 	for ev, err := range Events(ctx, opt) {
 		if err != nil {
-			failed = err
-			break
+			return f.Result(), err
 		}
 		f.Add(ev)
+		each(ev)
 	}
-	return f.Result(), failed
+	return f.Result(), nil
 }
 
 // Events traces the path and yields what happens. A non-nil error is the last

@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/x509"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,7 @@ type common struct {
 	format     string
 	json       bool
 	outputs    []output
+	formats    []format // that the command offers; nil means those of every result
 	color      string
 	quiet      bool
 	verbose    bool
@@ -58,9 +60,13 @@ func (c *common) addTo(fs *pflag.FlagSet, short letters) {
 // command that measures nothing.
 func (c *common) addOutput(fs *pflag.FlagSet) {
 	c.color = "auto"
-	fs.Var(enumValue{&c.format, []string{formatText, formatJSON, formatMarkdown, formatHTML}}, "format", "how to write the result (default text)")
+	if c.formats == nil {
+		c.formats = formats()
+	}
+	fs.Var(enumValue{&c.format, formatNames(c.formats)}, "format", "how to write the result (default text)")
 	fs.BoolVar(&c.json, "json", false, "short for --format json")
-	fs.VarP(outputsValue{&c.outputs}, "output", "o", "write to FILE too, readable by you alone; repeatable; the format follows the extension: .txt, .json, .md, .html")
+	fs.VarP(outputsValue{&c.outputs, c.formats}, "output", "o",
+		"write to FILE too, readable by you alone; repeatable; the format follows the extension: "+strings.Join(extensions(c.formats), ", "))
 	fs.Var(enumValue{&c.color, []string{"auto", "always", "never"}}, "color", "colour the text; auto is only on a terminal without NO_COLOR")
 	fs.BoolVar(&c.quiet, "quiet", false, "no progress and no warnings; with -o nothing on stdout either")
 	fs.BoolVarP(&c.verbose, "verbose", "v", false, "show every sample")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func (o *httpOptions) options() (httpcheck.Options, error) {
 		opt.MaxRedirects = -1
 	}
 	if opt.MaxRequests == 0 && (o.samples > 0 || o.perConn > 0) {
-		opt.MaxRequests = max(25, orElse(o.samples, 5)*orElse(o.perConn, 3)+10)
+		opt.MaxRequests = max(25, cmp.Or(o.samples, 5)*cmp.Or(o.perConn, 3)+10)
 	}
 	if o.samples > 0 {
 		// The user's count, not the clock, says when it is enough.
@@ -206,13 +207,6 @@ func (o *httpOptions) options() (httpcheck.Options, error) {
 	var err error
 	opt.RootCAs, err = o.pool()
 	return opt, err
-}
-
-func orElse(n, other int) int {
-	if n == 0 {
-		return other
-	}
-	return n
 }
 
 // headersOf returns the headers.

@@ -22,7 +22,8 @@ func newShow(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE [FLAGS]",
 		Short: "Render a saved report again, in any format",
-		Long: `Reads the JSON that report, trace, pmtu, dns or http wrote and renders it again.
+		Long: `Reads the JSON that report, trace, pmtu, dns or http wrote, or the JSON lines of
+a trace (--format jsonl, finished or not), and renders it again.
 Nothing is measured and the verdict stays as it was. A "-" reads standard input.`,
 		Example: `  whyslow show incident.json                       on the terminal
   whyslow show incident.json -v                    with every sample
@@ -33,6 +34,7 @@ Nothing is measured and the verdict stays as it was. A "-" reads standard input.
 			return runShow(cmd.Context(), env, &c, args[0])
 		},
 	}
+	c.formats = traceFormats()
 	c.addOutput(cmd.Flags())
 	return cmd
 }
@@ -79,6 +81,10 @@ func readSaved(env *Env, path, name string) ([]byte, error) {
 
 // showSaved renders a saved result by its schema.
 func showSaved(env *Env, c *common, name string, b []byte) error {
+	b, err := replayed(name, b)
+	if err != nil {
+		return err
+	}
 	schema, err := schemaOf(name, b)
 	if err != nil {
 		return err
@@ -102,6 +108,23 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 		return usagef("%s: is what doctor --json wrote, which show does not render; whyslow doctor shows this host's as text", name)
 	}
 	return usagef("%s: schema %q is unknown to this version of whyslow; use a newer one", name, clip(schema, 60))
+}
+
+// replayed returns the result of a trace that was saved as JSON lines; what is
+// no recording comes back as it is.
+func replayed(name string, b []byte) ([]byte, error) {
+	first, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("\n"))
+	var head struct {
+		Event trace.EventKind `json:"event"`
+	}
+	if json.Unmarshal(first, &head) != nil || head.Event == "" {
+		return b, nil
+	}
+	res, err := trace.Replay(bytes.NewReader(b))
+	if err != nil {
+		return nil, usagef("%s: %w", name, err)
+	}
+	return json.Marshal(res) // to be read as any saved result is
 }
 
 // schemaOf returns what a saved file says it is.

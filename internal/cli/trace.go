@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ type traceOptions struct {
 	maxHops  int
 	firstHop int
 	queries  int
+	rounds   int
 	wait     time.Duration
 	interval time.Duration
 	noNames  bool
@@ -59,6 +61,8 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
   whyslow trace -T www.example.com         with TCP to port 443, like a browser
   whyslow trace -T -p 8080 192.0.2.7       with TCP to another port
   whyslow trace -n -q 10 www.example.com   no names, ten probes a hop
+  whyslow trace -c 60 www.example.com      sixty rounds, one each second
+  whyslow trace -c 60 --format mtr www.example.com    for a ticket
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
 		Args: oneArg("host", "whyslow trace www.example.com"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,25 +75,24 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.BoolVarP(&o.method.udp, "udp", "U", false, "probe with UDP")
 	fs.VarP(portValue{&o.port}, "port", "p", "destination port of TCP probes (else the URL's, or 443) and UDP probes (else 33434)")
 	fs.VarP(countValue{&o.queries, 1, 10}, "queries", "q", "probes for each hop (default 3)")
+	fs.VarP(countValue{&o.rounds, 1, 1_000_000}, "count", "c", "rounds of one probe for each hop, in place of -q")
+	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Hour), "interval", "i", "time between two probes to one hop (default 100ms, with -c 1s)")
+	fs.VarP(countValue{&o.firstHop, 1, 64}, "first", "f", "begin at this TTL (default 1)")
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
-	fs.VarP(countValue{&o.firstHop, 1, 64}, "first", "f", "show hops from this TTL on (default 1)")
 	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for a silent destination (default 1.2)")
-	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Minute), "interval", "z", "time between two probes to one hop (default 100ms)")
 	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
 	o.samples = 100
 	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
 	fs.BoolVar(&o.noMTU, "no-mtu", false, "do not measure the path MTU")
-	o.addTo(fs, letters{iface: "i", source: "s"})
+	o.formats = append(traceFormats(), format{formatLines, []string{"jsonl", "ndjson"}})
+	o.addTo(fs, letters{source: "s"})
 	hideTLS(fs)
 	return cmd
 }
 
 func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error {
-	if err := o.check(); err != nil {
+	if err := o.checkTrace(); err != nil {
 		return err
-	}
-	if last := orElse(o.maxHops, 30); o.firstHop > last {
-		return usagef("-f, --first: %d lies beyond the largest TTL, %d (-m, --max-hops)", o.firstHop, last)
 	}
 	m, err := o.method.choose()
 	if err != nil {
@@ -101,8 +104,9 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	}
 	p := newProgress(env, &o.common)
 	defer p.done()
+	rec := newRecorder(env, &o.common)
 	res, err := measure(ctx, &o.common, "tracing "+t.host, func(ctx context.Context) (*trace.Result, error) {
-		return o.trace(ctx, p, t, m)
+		return o.trace(ctx, p, rec, t, m)
 	})
 	p.done()
 	if err != nil {
@@ -111,37 +115,70 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	if o.firstHop > 1 {
 		res.Hops = slices.DeleteFunc(res.Hops, func(h trace.Hop) bool { return h.TTL < o.firstHop })
 	}
-	if err := deliver(env, &o.common, render.TraceForms(), res); err != nil {
+	if err := rec.deliver(env, &o.common, render.TraceForms(), res); err != nil {
 		return err
 	}
 	silent := !res.Reached && !slices.ContainsFunc(res.Hops, func(h trace.Hop) bool { return !h.Silent })
 	return outcome(ctx, silent)
 }
 
+// checkTrace validates the flags together.
+func (o *traceOptions) checkTrace() error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if last := cmp.Or(o.maxHops, 30); o.firstHop > last {
+		return usagef("-f, --first: %d lies beyond the largest TTL, %d (-m, --max-hops)", o.firstHop, last)
+	}
+	if o.rounds > 0 && o.queries > 0 {
+		return usagef("-q, --queries and -c, --count exclude each other: both say how many probes each hop gets")
+	}
+	return nil
+}
+
+// options are what the flags mean to the instrument.
+func (o *traceOptions) options(t target, m netprobe.Method) (trace.Options, error) {
+	opt := trace.Options{
+		Name: t.host, Method: m, Port: o.port,
+		FirstHop: o.firstHop, MaxHops: o.maxHops, Queries: o.queries, Wait: o.wait, Interval: o.interval,
+		Source: o.source, Interface: o.iface,
+	}
+	if o.rounds > 0 {
+		opt.Queries, opt.Interval = o.rounds, cmp.Or(o.interval, time.Second)
+	}
+	if opt.Port == 0 && m != netprobe.UDP {
+		opt.Port = t.port
+	}
+	var err error
+	if !o.noNames {
+		opt.Names, err = o.names()
+	}
+	return opt, err
+}
+
 // trace measures the path, then loss and the path MTU side by side: neither
 // disturbs the other, since echoes and "too big" are exempt from error limits.
-func (o *traceOptions) trace(ctx context.Context, p *progress, t target, m netprobe.Method) (*trace.Result, error) {
+func (o *traceOptions) trace(ctx context.Context, p *progress, rec *recorder, t target, m netprobe.Method) (*trace.Result, error) {
 	p.set("resolving %s", t.host)
 	dst, err := o.first(ctx, t.host)
 	if err != nil {
 		return nil, err
 	}
+	opt, err := o.options(t, m)
+	if err != nil {
+		return nil, err
+	}
 	host := &netprobe.Host{}
-	opt := trace.Options{
-		Network: host, Dst: dst, Name: t.host, Method: m, Port: o.port,
-		MaxHops: o.maxHops, Queries: o.queries, Wait: o.wait, Interval: o.interval,
-		Source: o.source, Interface: o.iface,
-	}
-	if opt.Port == 0 && m != netprobe.UDP {
-		opt.Port = t.port
-	}
-	if !o.noNames {
-		if opt.Names, err = o.names(); err != nil {
-			return nil, err
-		}
-	}
+	opt.Network, opt.Dst = host, dst
 	p.set("tracing %s (%s)", t.host, dst)
-	res, err := trace.Run(ctx, opt)
+	round := 0
+	res, err := trace.Follow(ctx, opt, func(ev trace.Event) {
+		rec.event(ev)
+		if ev.Round > round {
+			round = ev.Round
+			p.set("tracing %s (%s): round %d of %d", t.host, dst, round+1, opt.Queries)
+		}
+	})
 	if err != nil || ctx.Err() != nil {
 		return res, err
 	}

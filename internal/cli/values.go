@@ -246,7 +246,10 @@ func (v headerValue) checkHost(value string) error {
 
 // outputsValue reads the files of -o, repeatable; the format follows the
 // extension.
-type outputsValue struct{ files *[]output }
+type outputsValue struct {
+	files   *[]output
+	formats []format
+}
 
 // output is one file to write and its format.
 type output struct{ path, format string }
@@ -256,33 +259,12 @@ func (v outputsValue) String() string { return "" }
 func (v outputsValue) Type() string { return "FILE" }
 
 func (v outputsValue) Set(s string) error {
-	format, ok := formatOf(s)
-	if !ok {
-		return fmt.Errorf("%q: no format has that extension: use .txt, .json, .md or .html", s)
+	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(s), "."))
+	for _, f := range v.formats {
+		if slices.Contains(f.extensions, ext) {
+			*v.files = append(*v.files, output{path: s, format: f.name})
+			return nil
+		}
 	}
-	*v.files = append(*v.files, output{path: s, format: format})
-	return nil
-}
-
-// The formats by the name that --format takes.
-const (
-	formatText     = "text"
-	formatJSON     = "json"
-	formatMarkdown = "markdown"
-	formatHTML     = "html"
-)
-
-// formatOf returns the format of a file by its extension.
-func formatOf(path string) (string, bool) {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".txt", ".text":
-		return formatText, true
-	case ".json":
-		return formatJSON, true
-	case ".md", ".markdown":
-		return formatMarkdown, true
-	case ".html", ".htm":
-		return formatHTML, true
-	}
-	return "", false
+	return fmt.Errorf("%q: no format has that extension: use %s", s, alternatives(extensions(v.formats)))
 }

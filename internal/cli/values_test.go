@@ -73,9 +73,9 @@ func TestCommonFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &common{ipv4: true, insecure: true, source: netip.MustParseAddr("127.0.0.1"),
-		format: formatJSON, json: true, outputs: []output{{html, formatHTML}, {json, formatJSON}},
+		format: formatJSON, json: true, outputs: []output{{html, formatHTML}, {json, formatJSON}}, formats: formats(),
 		color: "never", quiet: true, verbose: true}
-	if diff := cmp.Diff(want, c, cmp.AllowUnexported(common{}, output{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(common{}, output{}, format{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if c.family() != 4 {

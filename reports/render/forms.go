@@ -15,6 +15,14 @@ import (
 // Forms are the forms in which a T can be written.
 type Forms[T any] struct {
 	Text, JSON, Markdown, HTML FuncOf[T]
+	// More are the forms that only a T has.
+	More []Form[T]
+}
+
+// Form is a form by name.
+type Form[T any] struct {
+	Name  string
+	Write FuncOf[T]
 }
 
 // ReportForms returns the forms of a whole report.
@@ -24,7 +32,9 @@ func ReportForms() Forms[reports.Report] {
 
 // TraceForms returns the forms of a path trace on its own.
 func TraceForms() Forms[trace.Result] {
-	return single("Path to", func(t *trace.Result) (string, part) { return t.Target.Name, part{trace: t} })
+	f := single("Path to", func(t *trace.Result) (string, part) { return t.Target.Name, part{trace: t} })
+	f.More = []Form[trace.Result]{{"csv", TraceCSV}, {"mtr", MTR}}
+	return f
 }
 
 // PMTUForms returns the forms of a path MTU measurement on its own.
@@ -42,35 +52,65 @@ func HTTPForms() Forms[httpcheck.Result] {
 	return single("Timing of", func(h *httpcheck.Result) (string, part) { return h.URL, part{http: h} })
 }
 
-// ByName returns the form called text, json, markdown or html; txt, md and htm
-// are understood too.
+// extensions are the names of files that stand for a form of another name.
+var extensions = map[string]string{"txt": "text", "md": "markdown", "htm": "html", "gv": "dot"}
+
+// ByName returns the form called text, json, markdown or html, or one of More;
+// the usual extensions of files are understood too.
 func (f Forms[T]) ByName(name string) (FuncOf[T], error) {
-	var fn FuncOf[T]
-	switch strings.ToLower(name) {
-	case "text", "txt":
-		fn = f.Text
-	case "json":
-		fn = f.JSON
-	case "markdown", "md":
-		fn = f.Markdown
-	case "html", "htm":
-		fn = f.HTML
+	name = strings.ToLower(name)
+	if long, ok := extensions[name]; ok {
+		name = long
 	}
-	if fn == nil {
-		return nil, fmt.Errorf("render: no format %q: want text, json, markdown or html", name)
+	for _, form := range f.all() {
+		if form.Name == name && form.Write != nil {
+			return form.Write, nil
+		}
 	}
-	return fn, nil
+	return nil, fmt.Errorf("render: no format %q: want %s", name, oneOf(f.Names(), ""))
 }
 
 // ByExtension returns the form that the name of a file asks for: .txt, .json,
-// .md or .html, and their longer spellings.
+// .md, .html, their longer spellings, or the name of one of More.
 func (f Forms[T]) ByExtension(path string) (FuncOf[T], error) {
 	ext := filepath.Ext(path)
 	fn, err := f.ByName(strings.TrimPrefix(ext, "."))
 	if err != nil {
-		return nil, fmt.Errorf("render: no format for a file named %q: want .txt, .json, .md or .html", path)
+		return nil, fmt.Errorf("render: no format for a file named %q: want %s", path, oneOf(f.Extensions(), "."))
 	}
 	return fn, nil
+}
+
+func (f Forms[T]) all() []Form[T] {
+	return append([]Form[T]{{"text", f.Text}, {"json", f.JSON}, {"markdown", f.Markdown}, {"html", f.HTML}}, f.More...)
+}
+
+// Names returns the names of the forms, for help texts and completion.
+func (f Forms[T]) Names() []string {
+	var names []string
+	for _, form := range f.all() {
+		names = append(names, form.Name)
+	}
+	return names
+}
+
+// Extensions returns what the names of files end in, without the dot, in the
+// order of Names.
+func (f Forms[T]) Extensions() []string {
+	short := map[string]string{"text": "txt", "markdown": "md"}
+	names := f.Names()
+	for i, name := range names {
+		if ext, ok := short[name]; ok {
+			names[i] = ext
+		}
+	}
+	return names
+}
+
+// oneOf lists alternatives, each behind a prefix.
+func oneOf(names []string, prefix string) string {
+	last := len(names) - 1
+	return prefix + strings.Join(names[:last], ", "+prefix) + " or " + prefix + names[last]
 }
 
 // ByName returns the form of a report called text, json, markdown or html.
@@ -79,5 +119,5 @@ func ByName(name string) (Func, error) { return ReportForms().ByName(name) }
 // ByExtension returns the form of a report that the name of a file asks for.
 func ByExtension(path string) (Func, error) { return ReportForms().ByExtension(path) }
 
-// Names returns the names of the forms, for help texts and completion.
-func Names() []string { return []string{"text", "json", "markdown", "html"} }
+// Names returns the names of the forms of a report.
+func Names() []string { return ReportForms().Names() }

@@ -138,11 +138,15 @@ func TestHostileTextIsHarmless(t *testing.T) {
 				}
 			}
 		}
-		eachSingle(t, r, func(instrument, form, out string) {
+		check := func(instrument, form, out string) {
 			if err := checkOutput(form, out); err != nil {
 				t.Errorf("text %d, %s %s: %v", i, instrument, form, err)
 			}
-		})
+		}
+		eachSingle(t, r, check)
+		for _, form := range render.TraceForms().More {
+			check("trace", form.Name, single(t, render.TraceForms(), form.Name, r.Trace))
+		}
 	}
 }
 

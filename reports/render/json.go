@@ -33,6 +33,18 @@ func writeJSON[T any](w io.Writer, v *T) error {
 	return nil
 }
 
+// JSONLine writes v as one line of JSON, escaped as everywhere.
+func JSONLine[T any](w io.Writer, v *T) error {
+	b, err := json.Marshal(rewrite(v, func(s string) string { return s }))
+	if err != nil {
+		return fmt.Errorf("render: writing JSON: %w", err)
+	}
+	if _, err := w.Write(append(escapeJSON(b), '\n')); err != nil {
+		return fmt.Errorf("render: writing JSON: %w", err)
+	}
+	return nil
+}
+
 // escapeJSON escapes what encoding/json leaves as it is and a terminal obeys
 // or hides: DEL, C1 controls, bidirectional overrides, zero-width characters.
 // Such a character can stand in a string only, where the escape means the same.
