@@ -3,8 +3,10 @@ package netprobe
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/wire"
@@ -16,9 +18,17 @@ const (
 	defaultTCPPort = 443
 )
 
-// inboxSize is how many replies wait for Recv before the receiving goroutine
-// waits too and the kernel's buffer takes over.
-const inboxSize = 1024
+const (
+	// inboxSize bounds the replies nobody has read, as a socket's buffer does.
+	inboxSize = 4096
+	// probesKept is how many probes are remembered before those older than
+	// probeLife are forgotten: a trace may run for days.
+	probesKept = 4096
+	probeLife  = time.Minute
+	// soleFor is how long a silent probe may still be what an error is about
+	// that names no probe. Routers answer within their round trip, or never.
+	soleFor = time.Second
+)
 
 // core is what every Conn of the host shares: the probes that can be answered
 // and the replies on their way to Recv.
@@ -26,13 +36,17 @@ type core struct {
 	flow wire.Flow
 	info Info
 
-	inbox  chan wire.Reply
+	ready  chan struct{} // holds a token when replies wait
 	closed chan struct{}
 	once   sync.Once
+	// largest is the size in bytes of the largest probe sent, and so about
+	// the largest message that can come back.
+	largest atomic.Int64
 
 	mu     sync.Mutex
 	probes map[uint16]*sentProbe
 	order  uint64 // of the next probe sent
+	inbox  []wire.Reply
 }
 
 // sentProbe is a probe that left, or is about to.
@@ -47,7 +61,7 @@ type sentProbe struct {
 func newCore(flow wire.Flow, info Info) *core {
 	return &core{
 		flow: flow, info: info,
-		inbox:  make(chan wire.Reply, inboxSize),
+		ready:  make(chan struct{}, 1),
 		closed: make(chan struct{}),
 		probes: make(map[uint16]*sentProbe),
 	}
@@ -58,21 +72,46 @@ func (c *core) Info() Info { return c.info }
 
 // Recv implements Conn.
 func (c *core) Recv(ctx context.Context) (wire.Reply, error) {
-	if err := ctx.Err(); err != nil {
-		return wire.Reply{}, err
+	for {
+		if err := ctx.Err(); err != nil {
+			return wire.Reply{}, err
+		}
+		if r, ok := c.pop(); ok {
+			return r, nil
+		}
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+		case <-c.closed:
+			return wire.Reply{}, fmt.Errorf("netprobe: receiving: %w", net.ErrClosed)
+		}
 	}
+}
+
+// pop takes the oldest reply.
+func (c *core) pop() (wire.Reply, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inbox) == 0 {
+		c.inbox = nil // and with it what grew in a burst
+		return wire.Reply{}, false
+	}
+	r := c.inbox[0]
+	c.inbox = c.inbox[1:]
+	return r, true
+}
+
+// push hands a reply to Recv.
+func (c *core) push(r wire.Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inbox) >= inboxSize {
+		return
+	}
+	c.inbox = append(c.inbox, r)
 	select {
-	case r := <-c.inbox:
-		return r, nil
+	case c.ready <- struct{}{}:
 	default:
-	}
-	select {
-	case r := <-c.inbox:
-		return r, nil
-	case <-ctx.Done():
-		return wire.Reply{}, ctx.Err()
-	case <-c.closed:
-		return wire.Reply{}, fmt.Errorf("netprobe: receiving: %w", net.ErrClosed)
 	}
 }
 
@@ -100,6 +139,10 @@ func (c *core) isClosed() bool {
 func (c *core) note(p wire.Probe, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.largest.Store(max(c.largest.Load(), int64(p.Size)))
+	if len(c.probes) >= probesKept {
+		maps.DeleteFunc(c.probes, func(_ uint16, old *sentProbe) bool { return sent.Sub(old.sent) > probeLife })
+	}
 	c.probes[p.Seq] = &sentProbe{Probe: p, order: c.order, sent: sent}
 	c.order++
 }
@@ -146,6 +189,7 @@ func (c *core) stamped(r *wire.Reply, stamp, now time.Time) bool {
 		return false
 	}
 	p.answered = true
+	clip(r, c.flow, p.Probe)
 	r.Received, r.KernelTime = clock(stamp, now, p.sent)
 	if !p.kernel.IsZero() && !p.kernel.After(r.Received) {
 		r.Sent = p.kernel
@@ -153,12 +197,46 @@ func (c *core) stamped(r *wire.Reply, stamp, now time.Time) bool {
 	return true
 }
 
-// push hands a reply to Recv.
-func (c *core) push(r wire.Reply) {
-	select {
-	case c.inbox <- r:
-	case <-c.closed:
+// deliver hands a reply with its times to Recv, if it is about a probe that was
+// sent. A reply that names no probe can only be about one that waits for its
+// answer. If that is one alone, it gets the reply; otherwise whoever sent them
+// must ask again, one at a time.
+func (c *core) deliver(r wire.Reply, stamp, now time.Time) {
+	if r.Unnumbered {
+		r.Received, r.KernelTime = clock(stamp, now, time.Time{})
+		p, waiting, sole := c.sole(r.Received)
+		switch {
+		case !waiting:
+			return // nobody asked
+		case sole:
+			r.Seq, r.Unnumbered = p.Seq, false
+		default:
+			c.push(r)
+			return
+		}
 	}
+	if c.stamped(&r, stamp, now) {
+		c.push(r)
+	}
+}
+
+// sole returns the one probe that waits for its answer at a time, if it is one
+// alone. waiting tells whether any does.
+func (c *core) sole(at time.Time) (p sentProbe, waiting, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, q := range c.probes {
+		if q.answered || q.sent.After(at) {
+			continue
+		}
+		waiting = true
+		if at.Sub(q.sent) < soleFor {
+			p = *q
+			n++
+		}
+	}
+	return p, waiting, n == 1
 }
 
 // unansweredFarthest returns the unanswered probe with the largest TTL, for an

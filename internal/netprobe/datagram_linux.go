@@ -13,10 +13,11 @@ import (
 // dialect is what differs between a UDP socket and a ping socket: how a probe
 // is addressed and how what comes back names it.
 type dialect interface {
-	// target returns where to send a probe.
-	target(p wire.Probe) (unix.Sockaddr, error)
-	// quoted returns the probe an error in the queue is about.
-	quoted(m message) (seq uint16, ok bool)
+	// port is where all probes go to, 0 for a ping socket.
+	port() uint16
+	// match returns the probe that an error in the queue quotes. The error
+	// wraps wire.ErrUnnumbered if the quote is too short to tell.
+	match(quote []byte, m message) (seq uint16, q wire.Quote, err error)
 	// answered makes a reply of a message in the receive queue.
 	answered(m message) (wire.Reply, bool)
 }
@@ -74,7 +75,7 @@ func (c *datagramConn) Send(p wire.Probe) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("netprobe: building a probe: %w", err)
 	}
-	to, err := c.target(p)
+	to, err := sockaddr(c.rt.dst, c.port())
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -124,6 +125,7 @@ func (c *datagramConn) receive() {
 func (c *datagramConn) drain(r *reader, fd int) {
 	for !c.isClosed() {
 		c.drainErrors(r, fd)
+		r.fit(c.largest.Load())
 		m, err := r.read(fd, 0)
 		now := time.Now()
 		switch {
@@ -139,9 +141,7 @@ func (c *datagramConn) drain(r *reader, fd int) {
 			continue
 		}
 		c.drainErrors(r, fd)
-		if c.stamped(&reply, m.stamp, now) {
-			c.push(reply)
-		}
+		c.deliver(reply, m.stamp, now)
 	}
 }
 
@@ -149,6 +149,7 @@ func (c *datagramConn) drain(r *reader, fd int) {
 // our own packets.
 func (c *datagramConn) drainErrors(r *reader, fd int) {
 	for !c.isClosed() {
+		r.fit(c.largest.Load())
 		m, err := r.read(fd, unix.MSG_ERRQUEUE)
 		if err != nil {
 			return
@@ -160,8 +161,8 @@ func (c *datagramConn) drainErrors(r *reader, fd int) {
 				c.noteKernel(seq, m.stamp, now)
 			}
 		case m.queued && m.origin == c.fam.errOrigin:
-			if reply, ok := c.failed(m); ok && c.stamped(&reply, m.stamp, now) {
-				c.push(reply)
+			if reply, ok := c.failed(m); ok {
+				c.deliver(reply, m.stamp, now)
 			}
 		}
 	}
@@ -173,15 +174,11 @@ func (c *datagramConn) failed(m message) (wire.Reply, bool) {
 	if m.name.Addr() != c.flow.Dst {
 		return wire.Reply{}, false
 	}
-	seq, ok := c.quoted(m)
-	if !ok {
-		return wire.Reply{}, false
+	cut := c.fam.headerSize
+	if c.flow.Proto == wire.UDP {
+		cut += udpHeader
 	}
-	p, ok := c.find(seq)
-	if !ok {
-		return wire.Reply{}, false
-	}
-	return errorReply(c.flow, p.Probe, m)
+	return errorReply(c.flow, m, cut, c.match)
 }
 
 // departed reads the packet that came back with its transmit stamp: with or

@@ -21,6 +21,7 @@ type family struct {
 	cmsgTTL    int // control message type that carries a TTL, both ways
 	recvTTL    int // socket option that asks for the reply's TTL
 	recvErr    int // socket option of the error queue; also its message type
+	extensions int // socket option that asks where RFC 4884 extensions begin
 	errOrigin  uint8
 	discover   int // socket option of path MTU discovery
 	probe      int // its value "set DF, ignore the cache"
@@ -33,14 +34,14 @@ var (
 	family4 = &family{
 		name: "ipv4", domain: unix.AF_INET, level: unix.SOL_IP, icmp: unix.IPPROTO_ICMP,
 		ttl: unix.IP_TTL, cmsgTTL: unix.IP_TTL, recvTTL: unix.IP_RECVTTL,
-		recvErr: unix.IP_RECVERR, errOrigin: unix.SO_EE_ORIGIN_ICMP,
+		recvErr: unix.IP_RECVERR, extensions: unix.IP_RECVERR_RFC4884, errOrigin: unix.SO_EE_ORIGIN_ICMP,
 		discover: unix.IP_MTU_DISCOVER, probe: unix.IP_PMTUDISC_PROBE, mtu: unix.IP_MTU,
 		echoReply: 0, headerSize: 20,
 	}
 	family6 = &family{
 		name: "ipv6", domain: unix.AF_INET6, level: unix.SOL_IPV6, icmp: unix.IPPROTO_ICMPV6,
 		ttl: unix.IPV6_UNICAST_HOPS, cmsgTTL: unix.IPV6_HOPLIMIT, recvTTL: unix.IPV6_RECVHOPLIMIT,
-		recvErr: unix.IPV6_RECVERR, errOrigin: unix.SO_EE_ORIGIN_ICMP6,
+		recvErr: unix.IPV6_RECVERR, extensions: unix.IPV6_RECVERR_RFC4884, errOrigin: unix.SO_EE_ORIGIN_ICMP6,
 		discover: unix.IPV6_MTU_DISCOVER, probe: unix.IPV6_PMTUDISC_PROBE, mtu: unix.IPV6_MTU,
 		echoReply: 129, headerSize: 40,
 	}
@@ -110,10 +111,12 @@ func (f *family) probeOptions() []option {
 // allows. It holds answers and the copies that transmit stamps bring back.
 const receiveBuffer = 1 << 20
 
-// errorOptions ask for the error queue and the TTL of replies.
+// errorOptions ask for the error queue, the extensions of what is in it (since
+// Linux 5.9), and the TTL of replies.
 func (f *family) errorOptions() []option {
 	return []option{
 		{name: "RECVERR", level: f.level, opt: f.recvErr, value: 1},
+		{name: "RECVERR_RFC4884", level: f.level, opt: f.extensions, value: 1, mayBeAbsent: true},
 		{name: "RECVTTL", level: f.level, opt: f.recvTTL, value: 1, mayBeAbsent: true},
 	}
 }

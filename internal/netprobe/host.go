@@ -11,9 +11,8 @@ import (
 // serve all instruments of a run, so that they share one Budget.
 //
 // Limits: Linux only. Without privilege a TCP probe must be answered within
-// 950 ms, before the kernel repeats the SYN; at most 128 probes of TCP, or of
-// UDP to a given port, are in flight; and neither those nor UDP probes to the
-// default ports keep one 5-tuple (Info.FlowStable).
+// 950 ms, before the kernel repeats the SYN; at most 128 are in flight; and they
+// do not keep one 5-tuple (Info.FlowStable) unless Config.Serial is set.
 type Host struct {
 	budget Budget
 }

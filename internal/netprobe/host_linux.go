@@ -58,6 +58,6 @@ func (rt route) info(flow wire.Flow, socket string) Info {
 	return Info{
 		Protocol: flow.Proto, Socket: socket, Source: rt.src,
 		InterfaceMTU: rt.ifMTU, CachedMTU: rt.cachedMTU,
-		FlowStable: socket == "raw" || socket == "ping",
+		FlowStable: socket != "connect", // but see Config.Serial
 	}
 }

@@ -28,10 +28,11 @@ var kinds = []struct {
 	{"icmp-raw", Config{Method: ICMP}, "raw", true, wire.ICMP},
 	{"icmp-ping", Config{Method: ICMP, Unprivileged: true}, "ping", true, wire.ICMP},
 	{"udp-raw", Config{Method: UDP}, "raw", true, wire.UDP},
-	{"udp-recverr", Config{Method: UDP, Unprivileged: true}, "recverr", false, wire.UDP},
-	{"udp-recverr-port", Config{Method: UDP, Port: 53, Unprivileged: true}, "recverr", false, wire.UDP},
+	{"udp-recverr", Config{Method: UDP, Unprivileged: true}, "recverr", true, wire.UDP},
+	{"udp-recverr-port", Config{Method: UDP, Port: 53, Unprivileged: true}, "recverr", true, wire.UDP},
 	{"tcp-raw", Config{Method: TCP}, "raw", true, wire.TCP},
 	{"tcp-connect", Config{Method: TCP, Unprivileged: true}, "connect", false, wire.TCP},
+	{"tcp-connect-serial", Config{Method: TCP, Unprivileged: true, Serial: true}, "connect", true, wire.TCP},
 }
 
 // eachKind runs f for every kind of socket and family, in the client.

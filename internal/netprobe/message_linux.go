@@ -8,11 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes of the buffers a message is read into. A probe is at most 65535 bytes;
-// an ICMP error quotes less, and a transmit stamp brings the whole packet.
+// Sizes of the buffers a message is read into, in bytes.
 const (
-	dataSize = 64<<10 + 256
-	oobSize  = 512
+	// dataSize holds what an ICMP error quotes: by RFC 1812 and RFC 4443 it
+	// keeps to 576 and 1280 bytes, but some quote a whole packet of Ethernet.
+	dataSize = 2 << 10
+	// dataSlack is what may come before and behind a probe that returns whole,
+	// as an echo reply or with its transmit stamp: headers.
+	dataSlack = 256
+	oobSize   = 512
 )
 
 // message is what one recvmsg returned, from the receive queue or the error
@@ -23,12 +27,15 @@ type message struct {
 	ttl   int            // of the arrival; 0 means unknown
 	stamp time.Time      // kernel wall clock time; zero means none
 	// queued says that fields below are set: the message is of the error queue.
-	queued   bool
-	origin   uint8
-	typ      uint8
-	code     uint8
-	info     uint32 // next-hop MTU of "too big"
-	offender netip.Addr
+	queued bool
+	origin uint8
+	typ    uint8
+	code   uint8
+	info   uint32 // next-hop MTU of "too big"
+	// extension is where in data the extensions of RFC 4884 begin, 0 if the
+	// kernel does not say.
+	extension int
+	offender  netip.Addr
 }
 
 // reader reads messages into one buffer. It belongs to one goroutine.
@@ -40,6 +47,14 @@ type reader struct {
 
 func newReader(fam *family) *reader {
 	return &reader{fam: fam, data: make([]byte, dataSize), oob: make([]byte, oobSize)}
+}
+
+// fit grows the buffer to hold the answers to probes of up to size bytes. So
+// the many readers of many connections stay small until one needs more.
+func (r *reader) fit(size int64) {
+	if need := int(size) + dataSlack; need > len(r.data) {
+		r.data = make([]byte, max(need, min(4*len(r.data), 64<<10+dataSlack)))
+	}
 }
 
 // read takes one message off fd's receive queue or, with unix.MSG_ERRQUEUE in
@@ -84,6 +99,7 @@ func parseExtendedErr(b []byte, m *message) {
 	m.queued = true
 	m.origin, m.typ, m.code = b[4], b[5], b[6]
 	m.info = binary.NativeEndian.Uint32(b[8:])
+	m.extension = int(binary.NativeEndian.Uint16(b[12:])) // struct sock_ee_data_rfc4884
 	b = b[size:]
 	switch {
 	case len(b) >= 8 && binary.NativeEndian.Uint16(b) == unix.AF_INET:

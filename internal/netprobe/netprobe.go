@@ -59,6 +59,11 @@ type Config struct {
 	Interface string
 	// Unprivileged forbids raw sockets even where they are permitted.
 	Unprivileged bool
+	// Serial keeps one 5-tuple for TCP without raw sockets too, by connecting
+	// from one local port, one probe after the other: Send waits up to a second
+	// for the answer to the probe before. By default up to 128 connect at once,
+	// each from a port of its own. It changes nothing elsewhere.
+	Serial bool
 }
 
 // Info is what is known of an open Conn.

@@ -4,15 +4,11 @@ import (
 	"context"
 
 	"github.com/whyslow/whyslow/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 // pingDialect speaks ICMP echo through a ping socket (icmp(7)): the kernel
 // puts in the identifier and the checksum, and lets only our answers through.
-type pingDialect struct {
-	*core
-	rt route
-}
+type pingDialect struct{ *core }
 
 // openPing opens a ping socket, which net.ipv4.ping_group_range must permit,
 // for IPv6 as well.
@@ -27,15 +23,14 @@ func openPing(ctx context.Context, rt route, cfg Config) (Conn, error) {
 		SrcPort: local.Port(), // the identifier
 	}
 	c := newCore(flow, rt.info(flow, "ping"))
-	return newDatagramConn(c, s, rt, pingDialect{core: c, rt: rt}), nil
+	return newDatagramConn(c, s, rt, pingDialect{c}), nil
 }
 
-func (d pingDialect) target(wire.Probe) (unix.Sockaddr, error) { return sockaddr(d.rt.dst, 0) }
+func (pingDialect) port() uint16 { return 0 }
 
-// quoted reads the quoted echo header, which even the shortest quote holds.
-func (d pingDialect) quoted(m message) (uint16, bool) {
-	seq, _, err := wire.MatchTransport(m.data, d.flow)
-	return seq, err == nil
+// match reads the quoted echo header, which even the shortest quote holds.
+func (d pingDialect) match(quote []byte, _ message) (uint16, wire.Quote, error) {
+	return wire.MatchTransport(quote, d.flow)
 }
 
 // answered puts the IP header back that the kernel took off, so that the one

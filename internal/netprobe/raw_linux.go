@@ -2,6 +2,7 @@ package netprobe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -184,6 +185,7 @@ func (c *rawConn) takeStamps() {
 	defer c.stampMu.Unlock()
 	_ = c.out.control(func(fd int) error {
 		for {
+			c.stamps.fit(c.largest.Load())
 			m, err := c.stamps.read(fd, unix.MSG_ERRQUEUE)
 			if err != nil {
 				return nil
@@ -201,6 +203,7 @@ func (c *rawConn) takeStamps() {
 // drain empties a receive queue; icmp tells which of the sockets it is.
 func (c *rawConn) drain(r *reader, fd int, icmp bool) {
 	for !c.isClosed() {
+		r.fit(c.largest.Load())
 		m, err := r.read(fd, 0)
 		now := time.Now()
 		if maybeQueued(err) {
@@ -216,15 +219,13 @@ func (c *rawConn) drain(r *reader, fd int, icmp bool) {
 		if p, found := c.find(reply.Seq); found && p.kernel.IsZero() {
 			c.takeStamps()
 		}
-		if c.stamped(&reply, m.stamp, now) {
-			c.push(reply)
-		}
+		c.deliver(reply, m.stamp, now)
 	}
 }
 
 func (c *rawConn) parse(m message, icmp bool) (wire.Reply, bool) {
 	if !icmp && c.flow.Proto == wire.UDP {
-		return c.data(m)
+		return c.dataReply(m)
 	}
 	pkt := m.data
 	if c.fam == family6 { // raw IPv6 sockets give no header (RFC 3542 3)
@@ -235,22 +236,7 @@ func (c *rawConn) parse(m message, icmp bool) (wire.Reply, bool) {
 		pkt = withHeader(m, c.flow.Src, proto)
 	}
 	r, err := wire.ParseReply(pkt, c.flow)
-	return r, err == nil
-}
-
-// data makes a reply of UDP data from the destination's port.
-func (c *rawConn) data(m message) (wire.Reply, bool) {
-	if m.name.Addr() != c.flow.Dst || m.name.Port() != c.flow.DstPort {
-		return wire.Reply{}, false
-	}
-	seq, err := wire.MatchPayload(m.data, c.flow) // an echo service returns it
-	if err != nil {
-		var ok bool
-		if seq, ok = c.unansweredFarthest(); !ok {
-			return wire.Reply{}, false
-		}
-	}
-	return wire.Reply{Seq: seq, Kind: wire.PortReply, From: m.name.Addr(), TTL: m.ttl, QuotedTTL: -1, QuotedTOS: -1}, true
+	return r, err == nil || errors.Is(err, wire.ErrUnnumbered) && r.Unnumbered
 }
 
 // Close implements Conn. It waits for the receiving goroutines.

@@ -16,25 +16,28 @@ const (
 	// swarmSize is how many descriptors a swarm holds at most; a process may
 	// by default have 1024.
 	swarmSize = 128
-	// synLife is how long a probe may hold its descriptor against a newer
-	// one, and how long a SYN lives at all. The kernel repeats a SYN after one
-	// second (RFC 6298 2.1) and cannot be told not to (TCP_SYNCNT counts
-	// repeats, and its least is 1). An answer after that would tell nothing,
-	// since it may be to either, so the socket is gone before.
+	// synLife is how long a SYN lives. The kernel repeats it after one second
+	// (RFC 6298 2.1) and cannot be told not to (TCP_SYNCNT counts repeats, and
+	// its least is 1). An answer after that would tell nothing, since it may be
+	// to either, so the socket is gone before.
 	synLife = 950 * time.Millisecond
-	// datagramLife is how long a UDP probe may hold its descriptor if nobody
-	// needs it.
-	datagramLife = 5 * time.Second
+	// descriptorWait is how long a process that has run out of descriptors is
+	// given to return one.
+	descriptorWait = 10 * time.Millisecond
 )
 
-// swarmConn probes with one descriptor a probe, which is also how replies are
-// matched: whatever comes to a descriptor is about its one probe.
+// swarmConn probes by connecting with a limited TTL, one descriptor a probe,
+// which is also how replies are matched: whatever comes to a descriptor is
+// about its one probe.
 type swarmConn struct {
 	*core
-	species
-	fam *family
-	rt  route
-	cfg Config
+	fam  *family
+	rt   route
+	cfg  Config
+	size int // how many members at most
+	// holder keeps the local port that all members of a serial swarm share.
+	// Nil if each has its own.
+	holder *sock
 
 	poll     *sock // an epoll descriptor that holds all members
 	received chan struct{}
@@ -51,61 +54,94 @@ type member struct {
 	probe wire.Probe
 	flow  wire.Flow
 	born  time.Time
-	early error // what launching it said, for TCP
+	early error // what connecting said at once
 }
 
-// species is what differs between TCP and UDP members.
-type species interface {
-	// launch opens m.fd, prepares it and sends the probe. before is called
-	// right ahead of each attempt to send.
-	launch(c *swarmConn, m *member, before func()) error
-	// settle reads what happened on a member. done says that nothing more is
-	// expected of it.
-	settle(c *swarmConn, r *reader, m *member, now time.Time) (replies []wire.Reply, done bool)
-	events() uint32
-	life() time.Duration
-}
-
-func openSwarm(ctx context.Context, rt route, cfg Config, flow wire.Flow, socket string, s species) (Conn, error) {
+// openTCP opens a swarm of connecting TCP sockets.
+func openTCP(ctx context.Context, rt route, cfg Config) (Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, openError("an epoll descriptor", err)
+	if cfg.Port == 0 {
+		cfg.Port = defaultTCPPort
 	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return nil, openError("an epoll descriptor", err)
-	}
-	poll, err := newSock(fd, "epoll")
-	if err != nil {
-		return nil, openError("an epoll descriptor", err)
-	}
+	flow := wire.Flow{Proto: wire.TCP, Src: rt.src, Dst: rt.dst.WithZone(""), DstPort: cfg.Port}
 	c := &swarmConn{
-		core: newCore(flow, rt.info(flow, socket)), species: s,
-		fam: familyOf(rt.dst), rt: rt, cfg: cfg, poll: poll,
+		fam: familyOf(rt.dst), rt: rt, cfg: cfg, size: swarmSize,
 		received: make(chan struct{}), members: make(map[int32]*member),
 		left: make(chan struct{}, 1),
+	}
+	info := rt.info(flow, "connect")
+	if cfg.Serial {
+		var err error
+		if c.holder, flow.SrcPort, err = holdPort(ctx, c.fam, rt, cfg); err != nil {
+			return nil, openError("a tcp socket", err)
+		}
+		c.size, info.FlowStable = 1, true
+	}
+	c.core = newCore(flow, info)
+	if err := c.openPoll(); err != nil {
+		if c.holder != nil {
+			c.holder.close()
+		}
+		return nil, openError("an epoll descriptor", err)
 	}
 	go c.receive()
 	return c, nil
 }
 
+// holdPort reserves a local TCP port that our own sockets can share.
+func holdPort(ctx context.Context, f *family, rt route, cfg Config) (s *sock, port uint16, err error) {
+	s, err = withSocket(ctx, f, unix.SOCK_STREAM, unix.IPPROTO_TCP, "reserved", func(fd int) error {
+		if err := setOptions(fd, shareAddress); err != nil {
+			return err
+		}
+		if err := bind(fd, cfg.Interface, rt.src.WithZone(rt.dst.Zone()), 0); err != nil {
+			return err
+		}
+		local, err := localOf(fd)
+		port = local.Port()
+		return err
+	})
+	return s, port, err
+}
+
+// shareAddress lets several sockets have one local port, as long as none
+// listens and their peers differ, or they follow each other.
+var shareAddress = option{name: "SO_REUSEADDR", level: unix.SOL_SOCKET, opt: unix.SO_REUSEADDR, value: 1}
+
+func (c *swarmConn) openPoll() error {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	c.poll, err = newSock(fd, "epoll")
+	return err
+}
+
 // Send implements Conn. It waits for a descriptor if too many are in use, no
-// longer than synLife.
+// longer than synLife; a serial Conn so waits for the probe before.
 func (c *swarmConn) Send(p wire.Probe) (time.Time, error) {
 	if err := checkProbe(p); err != nil {
 		return time.Time{}, err
 	}
-	if err := c.makeRoom(); err != nil {
+	if err := c.makeRoom(c.size); err != nil {
 		return time.Time{}, err
 	}
 	m := &member{fd: -1, probe: p, flow: c.flow}
-	err := c.launch(c, m, func() {
-		m.born = time.Now()
-		c.note(p, m.born)
-	})
+	err := c.launch(m)
+	for tries := 0; outOfDescriptors(err) && tries < swarmSize; tries++ {
+		// Other connections of this process have them, and return them.
+		if werr := c.makeRoom(max(c.count(), 1)); werr != nil {
+			return time.Time{}, werr
+		}
+		time.Sleep(descriptorWait)
+		err = c.launch(m)
+	}
 	if err == nil {
 		err = c.enlist(m)
 	}
@@ -121,13 +157,24 @@ func (c *swarmConn) Send(p wire.Probe) (time.Time, error) {
 	return m.born, nil
 }
 
-// makeRoom waits until the swarm has room for one more. The oldest member is
-// let go once it has had synLife.
-func (c *swarmConn) makeRoom() error {
+// outOfDescriptors reports whether the process, or the host, has no more.
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+func (c *swarmConn) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.members)
+}
+
+// makeRoom waits until the swarm has fewer than size members. The oldest member
+// is let go once it has had synLife.
+func (c *swarmConn) makeRoom(size int) error {
 	for {
 		c.mu.Lock()
 		var wait time.Duration
-		if len(c.members) >= swarmSize {
+		if len(c.members) >= size {
 			id, oldest := c.oldest()
 			if wait = synLife - time.Since(oldest.born); wait <= 0 {
 				c.dismiss(id)
@@ -160,7 +207,7 @@ func (c *swarmConn) enlist(m *member) error {
 	c.next++
 	c.members[id] = m
 	err := c.poll.control(func(fd int) error {
-		ev := unix.EpollEvent{Events: c.events(), Fd: id}
+		ev := unix.EpollEvent{Events: unix.EPOLLOUT, Fd: id}
 		return unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, m.fd, &ev)
 	})
 	if err != nil {
@@ -200,7 +247,7 @@ func (c *swarmConn) dismiss(id int32) {
 func (c *swarmConn) setDeadline() {
 	var t time.Time
 	if _, m := c.oldest(); m != nil {
-		t = m.born.Add(c.life())
+		t = m.born.Add(synLife)
 	}
 	_ = c.poll.file.SetReadDeadline(t) // fails only when closing
 }
@@ -210,7 +257,7 @@ func (c *swarmConn) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, m := range c.members {
-		if now.Sub(m.born) >= c.life() {
+		if now.Sub(m.born) >= synLife {
 			c.dismiss(id)
 		}
 	}
@@ -245,26 +292,26 @@ func (c *swarmConn) drain(r *reader, epfd int) {
 		}
 		now := time.Now()
 		for _, ev := range events[:n] {
-			for _, reply := range c.settleOne(r, ev.Fd, now) {
+			if reply, ok := c.settleOne(r, ev.Fd, now); ok {
 				c.push(reply)
 			}
 		}
 	}
 }
 
-func (c *swarmConn) settleOne(r *reader, id int32, now time.Time) []wire.Reply {
+// settleOne takes what happened to a member, which is all that ever will: it
+// is let go.
+func (c *swarmConn) settleOne(r *reader, id int32, now time.Time) (wire.Reply, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := c.members[id]
 	if !ok {
-		return nil // left since the event
+		return wire.Reply{}, false // left since the event
 	}
-	replies, done := c.settle(c, r, m, now)
-	if done {
-		c.dismiss(id)
-		c.setDeadline()
-	}
-	return replies
+	reply, ok := c.settle(r, m, now)
+	c.dismiss(id)
+	c.setDeadline()
+	return reply, ok
 }
 
 // Close implements Conn. It waits for the receiving goroutine.
@@ -274,6 +321,9 @@ func (c *swarmConn) Close() error {
 	}
 	err := c.poll.close()
 	<-c.received
+	if c.holder != nil {
+		c.holder.close()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.members {

@@ -1,8 +1,6 @@
 package netprobe
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -11,24 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpSpecies connects with a limited TTL. A SYN-ACK or a reset is the
-// destination's answer; a router's error comes through the error queue. The
+// launch opens the socket of a member and connects it. A SYN-ACK or a reset is
+// the destination's answer; a router's error comes through the error queue. The
 // connection is reset at once and carries no byte.
-type tcpSpecies struct{}
-
-// openTCP opens a swarm of connecting TCP sockets.
-func openTCP(ctx context.Context, rt route, cfg Config) (Conn, error) {
-	if cfg.Port == 0 {
-		cfg.Port = defaultTCPPort
-	}
-	flow := wire.Flow{Proto: wire.TCP, Src: rt.src, Dst: rt.dst.WithZone(""), DstPort: cfg.Port}
-	return openSwarm(ctx, rt, cfg, flow, "connect", tcpSpecies{})
-}
-
-func (tcpSpecies) events() uint32      { return unix.EPOLLOUT }
-func (tcpSpecies) life() time.Duration { return synLife }
-
-func (tcpSpecies) launch(c *swarmConn, m *member, before func()) (err error) {
+func (c *swarmConn) launch(m *member) (err error) {
 	// A SYN is as large as the kernel makes it; 40 bytes of options at most.
 	if m.probe.Size > c.fam.headerSize+60 {
 		return fmt.Errorf("a TCP probe of %d bytes: %w", m.probe.Size, errors.ErrUnsupported)
@@ -47,7 +31,13 @@ func (tcpSpecies) launch(c *swarmConn, m *member, before func()) (err error) {
 	if err := unix.SetsockoptLinger(m.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return fmt.Errorf("setsockopt SO_LINGER: %w", err)
 	}
-	if err := bind(m.fd, c.cfg.Interface, c.rt.src.WithZone(c.rt.dst.Zone()), 0); err != nil {
+	// Bound with a port of its own, or with the one that is shared.
+	if c.holder != nil {
+		if err := setOptions(m.fd, shareAddress); err != nil {
+			return err
+		}
+	}
+	if err := bind(m.fd, c.cfg.Interface, c.rt.src.WithZone(c.rt.dst.Zone()), c.flow.SrcPort); err != nil {
 		return err
 	}
 	local, err := localOf(m.fd)
@@ -59,7 +49,8 @@ func (tcpSpecies) launch(c *swarmConn, m *member, before func()) (err error) {
 	if err != nil {
 		return err
 	}
-	before()
+	m.born = time.Now()
+	c.note(m.probe, m.born)
 	err = unix.Connect(m.fd, to)
 	switch err {
 	case nil, unix.EINPROGRESS:
@@ -83,28 +74,35 @@ func pending(fd int) bool {
 	return err == nil && n > 0 && p[0].Revents&unix.POLLERR != 0
 }
 
-func (tcpSpecies) settle(c *swarmConn, r *reader, m *member, now time.Time) ([]wire.Reply, bool) {
+// settle reads what happened to a member's socket.
+func (c *swarmConn) settle(r *reader, m *member, now time.Time) (wire.Reply, bool) {
 	info, err := unix.GetsockoptTCPInfo(m.fd, unix.SOL_TCP, unix.TCP_INFO)
 	if err != nil || info.Total_retrans > 0 {
-		return nil, true // see synLife
+		return wire.Reply{}, false // see synLife
 	}
 	for {
 		msg, err := r.read(m.fd, unix.MSG_ERRQUEUE)
 		if err != nil {
 			break
 		}
-		if !msg.queued || msg.origin != c.fam.errOrigin || !quotesSYN(msg.data, m.flow) {
+		if !msg.queued || msg.origin != c.fam.errOrigin {
 			continue
 		}
-		if reply, ok := errorReply(m.flow, m.probe, msg); ok {
-			if c.stamped(&reply, msg.stamp, time.Now()) {
-				return []wire.Reply{reply}, true
-			}
+		reply, ok := errorReply(m.flow, msg, c.fam.headerSize, func(quote []byte, _ message) (uint16, wire.Quote, error) {
+			q, err := wire.MatchConnect(quote, m.flow)
+			return m.probe.Seq, q, err
+		})
+		if ok && c.stamped(&reply, msg.stamp, time.Now()) {
+			return reply, true
 		}
 	}
-	reply := wire.Reply{Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, QuotedTTL: -1, QuotedTOS: -1}
-	if !arrived(m, info) || !c.stamped(&reply, time.Time{}, now) {
-		return nil, true
+	ok, reset := arrived(m, info)
+	reply := wire.Reply{
+		Seq: m.probe.Seq, Kind: wire.PortReply, From: c.flow.Dst, Reset: reset,
+		QuotedTTL: -1, QuotedTOS: -1,
+	}
+	if !ok || !c.stamped(&reply, time.Time{}, now) {
+		return wire.Reply{}, false
 	}
 	// The kernel times SYN to SYN-ACK itself, to the microsecond and free
 	// of when we were woken (mtr once showed the next SYN's time instead).
@@ -113,15 +111,15 @@ func (tcpSpecies) settle(c *swarmConn, r *reader, m *member, now time.Time) ([]w
 			reply.Received, reply.KernelTime = t, true
 		}
 	}
-	return []wire.Reply{reply}, true
+	return reply, true
 }
 
 // arrived reports whether the destination answered a SYN: it is connected (or
-// was, if the peer has already closed) or refused by a reset.
-func arrived(m *member, info *unix.TCPInfo) bool {
+// was, if the peer has already closed), or refused by a reset.
+func arrived(m *member, info *unix.TCPInfo) (ok, reset bool) {
 	const synSent, closed = 2, 7 // net/tcp_states.h
 	if info.State != synSent && info.State != closed {
-		return true
+		return true, false
 	}
 	err := m.early
 	if err == nil {
@@ -129,13 +127,6 @@ func arrived(m *member, info *unix.TCPInfo) bool {
 			err = unix.Errno(e)
 		}
 	}
-	return errors.Is(err, unix.ECONNREFUSED)
-}
-
-// quotesSYN reports whether a quote, which begins at the TCP header, has the
-// ports of the flow.
-func quotesSYN(quote []byte, flow wire.Flow) bool {
-	return len(quote) >= 4 &&
-		binary.BigEndian.Uint16(quote) == flow.SrcPort &&
-		binary.BigEndian.Uint16(quote[2:]) == flow.DstPort
+	reset = errors.Is(err, unix.ECONNREFUSED)
+	return reset, reset
 }
