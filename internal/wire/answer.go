@@ -24,6 +24,12 @@ type Message struct {
 	Quote int
 	// TTL of the message. Zero means 64.
 	TTL int
+	// Labels are appended in an extension structure, RFC 4950, behind 128
+	// bytes of quote and padding. A TooBig of IPv6 has no room for them.
+	Labels []Label
+	// NoLength leaves out the length field that says where the labels are, as
+	// routers of before RFC 4884 do.
+	NoLength bool
 }
 
 // Reason is why a packet could not be delivered.
@@ -89,21 +95,40 @@ func ErrorFor(dst, pkt []byte, m Message) ([]byte, error) {
 		quote = min(p.HeaderLen+max(m.Quote, 8), 0xffff-h.len()-icmpLen)
 	}
 	quote = min(quote, p.Len)
+	var ext []byte
+	padding := 0
+	if len(m.Labels) > 0 && (m.Kind != TooBig || p.Version == 4) {
+		quote = min(quote, originalLen)
+		padding = originalLen - quote
+		ext = appendExtensions(nil, m.Labels)
+	}
 	start := len(dst)
-	dst = appendHeader(dst, h, icmpLen+quote)
+	dst = appendHeader(dst, h, icmpLen+quote+padding+len(ext))
 	body := len(dst)
 	dst = append(dst, typ, code, 0, 0)
-	rest := uint32(0)
-	if m.Kind == TooBig {
-		rest = uint32(m.MTU)
-		if p.Version == 4 {
-			rest &= 0xffff // the other half of the word is not the MTU's
-		}
-	}
-	dst = binary.BigEndian.AppendUint32(dst, rest)
+	dst = binary.BigEndian.AppendUint32(dst, m.rest(p.Version, ext != nil))
 	dst = append(dst, pkt[:quote]...)
+	dst = append(append(dst, make([]byte, padding)...), ext...)
 	setICMPChecksum(dst[start:body], dst[body:])
 	return dst, nil
+}
+
+// rest is the second word of the ICMP header.
+func (m Message) rest(version int, extended bool) (v uint32) {
+	if m.Kind == TooBig {
+		v = uint32(m.MTU)
+		if version == 4 {
+			v &= 0xffff // the other half of the word is not the MTU's
+		}
+	}
+	switch {
+	case !extended || m.NoLength:
+	case version == 4:
+		v |= originalLen / 4 << 16
+	default:
+		v |= originalLen / 8 << 24
+	}
+	return v
 }
 
 func (h header) len() int {

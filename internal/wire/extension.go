@@ -76,6 +76,23 @@ func parseExtensions(b []byte) (labels []Label, ok bool) {
 	return labels, ok
 }
 
+// appendExtensions appends an extension structure with one label stack.
+func appendExtensions(dst []byte, labels []Label) []byte {
+	start := len(dst)
+	dst = append(dst, extVersion<<4, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(objHeaderLen+labelLen*len(labels)))
+	dst = append(dst, classMPLS, typeIncoming)
+	for _, l := range labels {
+		v := l.Value<<12 | uint32(l.TC&7)<<9 | uint32(l.TTL)
+		if l.Bottom {
+			v |= 1 << 8
+		}
+		dst = binary.BigEndian.AppendUint32(dst, v)
+	}
+	binary.BigEndian.PutUint16(dst[start+2:], Checksum(dst[start:]))
+	return dst
+}
+
 // appendLabels reads label stack entries, RFC 3032 section 2.1.
 func appendLabels(labels []Label, b []byte) []Label {
 	for ; len(b) >= labelLen && len(labels) < maxLabels; b = b[labelLen:] {

@@ -12,16 +12,7 @@ import (
 
 // extended is n bytes and an extension structure with labels.
 func extended(n int, labels ...Label) []byte {
-	ext := []byte{extVersion << 4, 0, 0, 0, 0, byte(objHeaderLen + labelLen*len(labels)), classMPLS, typeIncoming}
-	for _, l := range labels {
-		v := l.Value<<12 | uint32(l.TC)<<9 | uint32(l.TTL)
-		if l.Bottom {
-			v |= 1 << 8
-		}
-		ext = binary.BigEndian.AppendUint32(ext, v)
-	}
-	binary.BigEndian.PutUint16(ext[2:], Checksum(ext))
-	return append(make([]byte, n), ext...)
+	return appendExtensions(make([]byte, n), labels)
 }
 
 // Extensions of RFC 4884 are no part of the quote, whatever their length field
@@ -116,5 +107,50 @@ func TestSplitExtensions(t *testing.T) {
 				t.Errorf("label %+v, want %+v", labels[0], label)
 			}
 		})
+	}
+}
+
+// What ErrorFor writes is what golang.org/x/net reads, and what ParseReply does.
+func TestErrorForWithLabels(t *testing.T) {
+	labels := []Label{{Value: 16014, TC: 5, TTL: 1}, {Value: 1<<20 - 1, Bottom: true, TTL: 255}}
+	theirs := []icmp.MPLSLabel{{Label: 16014, TC: 5, TTL: 1}, {Label: 1<<20 - 1, S: true, TTL: 255}}
+	for _, v6 := range []bool{false, true} {
+		for _, m := range []Message{{}, {Quote: 8}, {NoLength: true}} {
+			f := testFlow(TCP, v6)
+			m.From, m.Kind, m.Labels = router4, TimeExceeded, labels
+			number := numICMP
+			if v6 {
+				m.From, number = router6, numICMPv6
+			}
+			b, err := ErrorFor(nil, build(t, f, Probe{Seq: 8, Size: 600}), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := ParseReply(b, f)
+			want := originalLen - f.ipLen()
+			if m.Quote > 0 {
+				want = m.Quote // the rest is padding
+			}
+			if err != nil || r.Seq != 8 || r.QuotedLen != want || r.Kind != TimeExceeded {
+				t.Errorf("IPv6 %v, %+v: %+v, %v", v6, m, r, err)
+			}
+			if diff := cmp.Diff(labels, r.Labels); diff != "" {
+				t.Errorf("IPv6 %v, labels (-want +got):\n%s", v6, diff)
+			}
+			if m.NoLength {
+				continue
+			}
+			msg, err := icmp.ParseMessage(number, b[f.ipLen():])
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := msg.Body.(*icmp.TimeExceeded)
+			if len(body.Extensions) != 1 {
+				t.Fatalf("x/net reads %d extensions", len(body.Extensions))
+			}
+			if diff := cmp.Diff(theirs, body.Extensions[0].(*icmp.MPLSLabelStack).Labels); diff != "" {
+				t.Errorf("x/net's labels (-want +got):\n%s", diff)
+			}
+		}
 	}
 }

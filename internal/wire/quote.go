@@ -108,6 +108,11 @@ func (f Flow) match(b []byte, q Quote, segments []int) (seq uint16, _ Quote, err
 	if len(b) < 8 {
 		return 0, Quote{}, fmt.Errorf("%w: %d bytes quoted", ErrMalformed, len(b))
 	}
+	// A router that quotes 8 bytes pads them with zeros where it appends MPLS
+	// labels. No probe has only zeros there.
+	if len(b) >= 8+tokenLen && padding(b[8:]) {
+		b, q.Len = b[:8], 8
+	}
 	switch f.Proto {
 	case ICMP:
 		seq, err = f.matchEcho(b, &q)
@@ -223,7 +228,7 @@ func (f Flow) matchSYN(b []byte, q *Quote, segments []int) (seq uint16, err erro
 
 // readSYN reads what a quoted SYN shows behind its ports and sequence number.
 func (f Flow) readSYN(b []byte, q *Quote, segments []int) error {
-	if len(b) < tcpLen {
+	if len(b) < tcpLen || b[12]|b[13] == 0 { // padding, in which a NAT "repaired" the checksum
 		return nil
 	}
 	if b[13]&(tcpSYN|tcpACK|tcpRST|tcpFIN) != tcpSYN {
@@ -235,10 +240,26 @@ func (f Flow) readSYN(b []byte, q *Quote, segments []int) error {
 		return nil
 	}
 	q.MSS = mssOf(b[tcpLen:min(off, len(b))])
-	if len(b) >= off && q.Checksum != 0 && !f.synSound(b, q.Checksum, append(segments, off)) {
+	if len(b) >= off && q.Checksum != 0 && endShown(b, off, q.MSS) && !f.synSound(b, q.Checksum, append(segments, off)) {
 		q.Translated = true
 	}
 	return nil
+}
+
+// endShown reports whether the last option of a SYN is what was quoted and not
+// padding: Linux ends its options with a window scale, we with the MSS.
+func endShown(b []byte, off, mss int) bool {
+	return off == tcpLen || b[off-1] != 0 || off == tcpLen+mssLen && mss != 0
+}
+
+// padding reports whether there are only zeros.
+func padding(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // synSound reports whether a quoted checksum is right for the addresses the
@@ -257,22 +278,30 @@ func (f Flow) synSound(b []byte, c uint16, segments []int) bool {
 	return false
 }
 
-// mssOf returns the MSS among TCP options, RFC 9293 section 3.2; 0 if there is
-// none.
+// mssOf returns the MSS among TCP options; 0 if there is none.
 func mssOf(options []byte) int {
-	const end, nop, mss = 0, 1, 2
-	for len(options) > 0 && options[0] != end {
-		if options[0] == nop {
-			options = options[1:]
-			continue
-		}
-		if len(options) < 2 || options[1] < 2 || int(options[1]) > len(options) {
-			break
-		}
-		if options[0] == mss && options[1] == mssLen {
-			return int(binary.BigEndian.Uint16(options[2:]))
-		}
-		options = options[options[1]:]
+	if at := mssAt(options); at >= 0 {
+		return int(binary.BigEndian.Uint16(options[at:]))
 	}
 	return 0
+}
+
+// mssAt returns where among TCP options the value of the MSS is, RFC 9293
+// section 3.2; -1 if it is not there.
+func mssAt(options []byte) int {
+	const end, nop, mss = 0, 1, 2
+	for at := 0; at < len(options) && options[at] != end; {
+		if options[at] == nop {
+			at++
+			continue
+		}
+		if at+1 >= len(options) || options[at+1] < 2 || at+int(options[at+1]) > len(options) {
+			break
+		}
+		if options[at] == mss && options[at+1] == mssLen {
+			return at + 2
+		}
+		at += int(options[at+1])
+	}
+	return -1
 }
