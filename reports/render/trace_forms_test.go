@@ -115,3 +115,27 @@ func TestTraceFormsByName(t *testing.T) {
 		t.Errorf("a path MTU as CSV: %v", err)
 	}
 }
+
+// What the probes met on their way stands at the hop that first saw it.
+func TestPathNotes(t *testing.T) {
+	res := labelled()
+	left := 3
+	res.Hops[0].Replies[0].Quote = &trace.Quote{TTL: &left}
+	res.NAT = &trace.Place{TTL: 1}
+	res.MSSClamp = &trace.MSSClamp{Place: trace.Place{TTL: 3}, From: 1460, To: 1360}
+	res.TOSChange = &trace.TOSChange{Place: trace.Place{TTL: 3}, From: 184, To: 1}
+	var b bytes.Buffer
+	if err := render.TraceForms().Text(&b, res, render.Options{Width: 200, Verbose: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"behind NAT, TTL 3 left", "MPLS 16004/24, MSS clamped 1460→1360, DSCP 46→0, ECN 0→1", "AS64500 EXAMPLE, Inc.", "jitter", "10/10",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "p95") {
+		t.Errorf("a 95th percentile of ten:\n%s", b.String())
+	}
+}
