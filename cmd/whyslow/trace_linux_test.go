@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/whyslow/whyslow/internal/simnet"
+	"github.com/whyslow/whyslow/trace"
+)
+
+// linesOf reads what --format jsonl wrote.
+func linesOf(t *testing.T, b []byte) []trace.Line {
+	t.Helper()
+	var lines []trace.Line
+	for line := range bytes.Lines(b) {
+		var l trace.Line
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// A trace is seen while it runs, and a recording shows the same as the trace
+// did.
+func TestTraceInEveryForm(t *testing.T) {
+	l := newLab(t, 20*time.Millisecond)
+	dir := t.TempDir()
+	file := func(ext string) string { return filepath.Join(dir, "r."+ext) }
+	args := []string{"trace", "-n", "-c", "5", "-i", "0.05", "--samples", "20", "--format", "jsonl", webAddr.String()}
+	for _, ext := range []string{"jsonl", "json", "csv", "mtr", "md", "html", "txt"} {
+		args = append(args, "-o", file(ext))
+	}
+	p := l.run(t, args...)
+	if p.status() != 0 {
+		t.Fatalf("status %d\n%s", p.status(), &p.err)
+	}
+	lines := linesOf(t, p.out.Bytes())
+	last := lines[len(lines)-1]
+	if lines[0].Kind != trace.Begin || last.Kind != trace.ResultLine || last.Result == nil || !last.Result.Reached {
+		t.Fatalf("from %q to %q", lines[0].Kind, last.Kind)
+	}
+	replies := 0
+	for _, line := range lines {
+		if line.Kind == trace.Replied {
+			replies++
+		}
+	}
+	if replies < 4*5 {
+		t.Errorf("%d answers of 4 hops in 5 rounds", replies)
+	}
+	if h := last.Result.Hops[3]; h.Sent < 5 || h.Loss != 0 {
+		t.Errorf("the destination got %d probes and lost %v", h.Sent, h.Loss)
+	}
+	saved := func(ext string) string {
+		b, err := os.ReadFile(file(ext))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if n := len(linesOf(t, []byte(saved("jsonl")))); n != len(lines) {
+		t.Errorf("%d lines in the file, %d on stdout", n, len(lines))
+	}
+	shown := l.run(t, "show", file("jsonl"), "--json")
+	if diff := cmp.Diff(saved("json"), shown.out.String()); diff != "" {
+		t.Errorf("a recording shows another trace (-trace +shown):\n%s", diff)
+	}
+	rows, err := csv.NewReader(strings.NewReader(saved("csv"))).ReadAll()
+	if err != nil || len(rows) != 5 {
+		t.Errorf("CSV: %v, %d rows", err, len(rows))
+	}
+	if block := saved("mtr"); !strings.Contains(block, "\n  4.|-- 203.0.113.80 ") {
+		t.Errorf("no mtr block:\n%s", block)
+	}
+}
+
+// Whoever ends a long trace, or loses the end of its recording, has what came
+// before.
+func TestInterruptedTrace(t *testing.T) {
+	l := newLab(t, 20*time.Millisecond)
+	recording := filepath.Join(t.TempDir(), "r.jsonl")
+	p := l.start(t, "trace", "-n", "-c", "100000", "-i", "0.02", "--format", "jsonl", "-o", recording, webAddr.String())
+	eventually(t, "a tenth round", func() bool {
+		sent := uint64(0)
+		if err := l.Model(func(n *simnet.Net) { sent = n.Stats().Sent }); err != nil {
+			t.Fatal(err)
+		}
+		return sent > 80 // probes and the answers of hosts
+	})
+	if took := p.interrupt(t); took > promptly || p.status() != 130 {
+		t.Errorf("ended after %v with status %d\n%s", took, p.status(), &p.err)
+	}
+	b, err := os.ReadFile(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := linesOf(t, b)
+	if last := lines[len(lines)-1]; last.Kind != trace.ResultLine || !last.Result.Reached {
+		t.Errorf("the recording ends with %q", last.Kind)
+	}
+	cut := b[:bytes.LastIndexByte(bytes.TrimSpace(b), '\n')+1] // as a full disk or a crash leaves it
+	if err := os.WriteFile(recording, cut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := l.run(t, "show", recording)
+	if shown.status() != 0 || !strings.Contains(shown.out.String(), "reached at hop 4") {
+		t.Errorf("status %d\n%s%s", shown.status(), &shown.out, &shown.err)
+	}
+}
