@@ -129,11 +129,10 @@ func (e *engine) take(ctx context.Context, a arrival) {
 		p.fail(a.err)
 		return
 	}
-	i, ok := p.view.bySeq[a.reply.Seq]
-	if !ok {
+	sent := p.view.probe(a.reply.Seq)
+	if sent == nil {
 		return
 	}
-	sent := &p.view.probes[i]
 	role, words := meaning(a.reply, p.method, e.opt.Dst.Is6())
 	if sent.answered || role == "" {
 		return // a duplicate, or nothing that tells of the path

@@ -25,6 +25,7 @@ type prober struct {
 	seq      uint16
 	front    int       // the largest TTL sent
 	window   int       // how far front may be ahead of the last answer
+	round    int       // waves sent after the first
 	rounds   int       // of looking for the destination
 	waved    time.Time // when the last wave began
 	lastSend time.Time
@@ -70,7 +71,7 @@ func (p *prober) send(ttl int) {
 	}
 	p.lastSend = at
 	p.front = max(p.front, ttl)
-	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: p.seq, TTL: ttl})
+	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: p.seq, TTL: ttl, Round: p.round})
 }
 
 // learn keeps the account of ICMP errors that the instruments share.
@@ -155,6 +156,7 @@ func (p *prober) retry() {
 // wave asks every hop up to the end of the path once more.
 func (p *prober) wave() {
 	p.waved = time.Now()
+	p.round++
 	n := p.view.length()
 	counts := p.view.answers()
 	doubtful := 0 // the first of up to three silent hops before the destination

@@ -11,7 +11,7 @@ import (
 	"github.com/whyslow/whyslow/internal/millis"
 )
 
-// Read applies the rules R1 to R10 (docs/reading.md) to a path. It is a pure
+// Read applies the rules R1 to R10 and the notes N1 to N5 (docs/reading.md) to a path. It is a pure
 // function of the result; each sentence names the rule it rests on.
 func Read(res *Result) []Sentence {
 	out := []Sentence{}
@@ -20,7 +20,7 @@ func Read(res *Result) []Sentence {
 	}
 	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
 	for _, rule := range []func() []Sentence{
-		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
+		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic, r.changed,
 	} {
 		out = append(out, rule()...)
 	}

@@ -69,6 +69,10 @@ type Hop struct {
 	MTU     *int      `json:"mtu"`
 	Loss    float64   `json:"loss"` // share of probes without an answer, 0…1; 1 if silent
 	Replies []Replier `json:"replies"`
+	// Overall are the times of all answers, where several addresses answered.
+	Overall *Times `json:"overall,omitempty"`
+	// Limit is the pace to which the hop limits its errors; null if none shows.
+	Limit *Limit `json:"limit,omitempty"`
 	// Direct is the loss and latency sample of the hop's address itself,
 	// asked by echo (not by an expiring TTL), so that error limits do not
 	// touch it. Null if not taken.
@@ -92,7 +96,7 @@ type Replier struct {
 	Last     millis.Value   `json:"last_ms"`
 	Mean     millis.Value   `json:"mean_ms"`
 	StdDev   millis.Value   `json:"stddev_ms"`         // of the sample; null below two
-	RTTs     []millis.Value `json:"rtts_ms,omitempty"` // in order of sending
+	RTTs     []millis.Value `json:"rtts_ms,omitempty"` // the latest 120, in order of sending
 	ReplyTTL int            `json:"reply_ttl"`         // TTL of its replies on arrival; 0 means unknown
 	// ICMP is the answer in words: "time exceeded", "echo reply", "port
 	// unreachable", "administratively prohibited", "syn-ack" …
@@ -114,6 +118,25 @@ type Replier struct {
 	AS *AS `json:"as,omitempty"`
 }
 
+// Times sums up round trips. Median and P95 are exact up to 2048 of them and
+// within 1 % beyond; the rest is exact always.
+type Times struct {
+	Min    millis.Value `json:"min_ms"`
+	Median millis.Value `json:"median_ms"`
+	P95    millis.Value `json:"p95_ms"`
+	Max    millis.Value `json:"max_ms"`
+	Last   millis.Value `json:"last_ms"`
+	Mean   millis.Value `json:"mean_ms"`
+	StdDev millis.Value `json:"stddev_ms"` // of the sample; null below two
+	Jitter millis.Value `json:"jitter_ms"` // as in Replier
+}
+
+// Limit is a limit on ICMP errors, as the times of a hop's answers show it.
+type Limit struct {
+	Burst int          `json:"burst"`    // answers in a row before it set in
+	Every millis.Value `json:"every_ms"` // between two answers since
+}
+
 // Sampled is a run of direct probes to one address.
 type Sampled struct {
 	Sent     int          `json:"sent"`
@@ -132,7 +155,7 @@ type Sampled struct {
 }
 
 // Sentence is one conclusion about the path in plain language and the rule
-// (R1 to R10, docs/reading.md) that it rests on.
+// (R1 to R10, N1 to N5, docs/reading.md) that it rests on.
 type Sentence struct {
 	Rule string `json:"rule"`
 	Text string `json:"text"`

@@ -7,17 +7,48 @@ import (
 	"github.com/whyslow/whyslow/internal/wire"
 )
 
-// view is what one method has seen of the path so far.
+const (
+	// keptRounds is how many of the latest rounds a view holds probe by probe.
+	// A change of the route that turns out to be none within them leaves no
+	// trace (epoch.go).
+	keptRounds = 8
+	// forget is when a probe that nobody answered is given up for good.
+	forget = 10 * time.Second
+	// maxProbes bounds the probes held, whatever the pace: fewer than there
+	// are sequence numbers, so that a number means one of them.
+	maxProbes = 1 << 14
+	// maxTTL is the largest that fits into a packet.
+	maxTTL = 255
+)
+
+// view is what one method has seen of the path so far. Its size does not
+// depend on how long it has been looking: probes of the latest rounds are
+// held one by one, older ones as sums.
 type view struct {
-	begin  Event
-	probes []probe // in order of sending
-	bySeq  map[uint16]int
-	maxRTT time.Duration
+	begin    Event
+	probes   []probe // in order of sending
+	first    int     // how many were sent before probes[0]
+	index    map[uint16]int
+	maxRTT   time.Duration
+	round    int
+	now      time.Time // of the latest probe or answer
+	settled  []tally   // by TTL: the current epoch's probes before probes[0]
+	counts   [maxTTL + 1]answers
+	farthest int // the largest TTL probed
+	route    route
 }
+
+// answers counts the answered probes of one TTL by role, in this epoch.
+type answers struct{ router, destination, refusal int }
+
+func (a answers) sum() int { return a.router + a.destination + a.refusal }
 
 // probe is one probe and its first answer.
 type probe struct {
+	seq      uint16
 	ttl      int
+	round    int
+	epoch    int
 	at       time.Time
 	answered bool
 	from     netip.Addr
@@ -31,62 +62,144 @@ type probe struct {
 }
 
 func (v *view) sent(ev Event) {
-	if v.bySeq == nil {
-		v.bySeq = make(map[uint16]int)
+	if ev.TTL < 1 || ev.TTL > maxTTL {
+		return
 	}
-	v.bySeq[ev.Seq] = len(v.probes)
-	v.probes = append(v.probes, probe{ttl: ev.TTL, at: ev.At})
+	if v.index == nil {
+		v.index = make(map[uint16]int)
+	}
+	v.now = later(v.now, ev.At)
+	v.round = max(v.round, ev.Round)
+	v.farthest = max(v.farthest, ev.TTL)
+	v.index[ev.Seq] = v.first + len(v.probes)
+	v.probes = append(v.probes, probe{seq: ev.Seq, ttl: ev.TTL, round: ev.Round, epoch: v.route.epoch, at: ev.At})
+	v.settle()
+}
+
+// settle turns old probes into sums.
+func (v *view) settle() {
+	for len(v.probes) > 0 {
+		p := &v.probes[0]
+		old := v.round-p.round >= keptRounds && (p.answered || v.now.Sub(p.at) >= max(forget, v.patience()))
+		if !old && len(v.probes) <= maxProbes {
+			return
+		}
+		if t := v.sums(p.epoch); t != nil {
+			for len(*t) <= p.ttl {
+				*t = append(*t, tally{})
+			}
+			(*t)[p.ttl].add(*p)
+		}
+		if v.index[p.seq] == v.first {
+			delete(v.index, p.seq)
+		}
+		v.probes[0] = probe{}
+		v.probes = v.probes[1:]
+		v.first++
+	}
+}
+
+// probe is the probe of a sequence number, nil if there is none or it has been
+// given up.
+func (v *view) probe(seq uint16) *probe {
+	i, ok := v.index[seq]
+	if !ok {
+		return nil
+	}
+	return &v.probes[i-v.first]
 }
 
 // replied records the first answer to a probe and reports whether it was one.
 func (v *view) replied(ev Event) bool {
-	i, ok := v.bySeq[ev.Seq]
-	if !ok || v.probes[i].answered {
+	p := v.probe(ev.Seq)
+	if p == nil || p.answered {
 		return false
 	}
-	p := &v.probes[i]
+	v.now = later(v.now, ev.At)
 	p.answered, p.from, p.replyTTL, p.role, p.answer = true, ev.Addr, ev.ReplyTTL, ev.Role, ev.Answer
 	p.icmp, p.quote, p.labels = [2]*int{ev.ICMPType, ev.ICMPCode}, ev.Quote, ev.Labels
 	p.rtt = max(ev.RTT.Duration(), 0)
 	v.maxRTT = max(v.maxRTT, p.rtt)
+	if p.epoch >= v.route.from {
+		v.counts[p.ttl].count(p.role, 1)
+		v.follow(p, v.index[ev.Seq])
+	}
 	return true
+}
+
+func (a *answers) count(r Role, n int) {
+	switch r {
+	case RoleRouter:
+		a.router += n
+	case RoleDestination:
+		a.destination += n
+	case RoleRefusal:
+		a.refusal += n
+	}
+}
+
+// recount makes answers anew after the epoch has changed.
+func (v *view) recount() {
+	v.counts = [maxTTL + 1]answers{}
+	for ttl := range v.settled {
+		for i := range v.settled[ttl].from {
+			r := &v.settled[ttl].from[i]
+			v.counts[ttl].count(r.latest.role, r.times.sketch.Len())
+		}
+	}
+	for i := range v.probes {
+		if p := &v.probes[i]; p.answered && p.epoch >= v.route.from {
+			v.counts[p.ttl].count(p.role, 1)
+		}
+	}
+}
+
+// tallies are the sums over all probes of the current epoch. Probes that may
+// still be answered count only if all were waited for.
+func (v *view) tallies(now time.Time, finished bool) []tally {
+	sums := make([]tally, v.farthest+1)
+	for ttl := range v.settled {
+		sums[ttl] = v.settled[ttl].clone()
+	}
+	patience := v.patience()
+	for i := range v.probes {
+		p := &v.probes[i]
+		if p.epoch < v.route.from || !p.answered && !finished && now.Sub(p.at) < patience {
+			continue
+		}
+		sums[p.ttl].add(*p)
+	}
+	return sums
 }
 
 // destTTL is the least TTL at which the destination answered, 0 if none: of
 // several, the larger ones only passed through with TTL to spare.
-func (v *view) destTTL() int { return v.leastTTL(RoleDestination) }
+func (v *view) destTTL() int {
+	return v.least(func(a answers) bool { return a.destination > 0 })
+}
 
 // endTTL is the least TTL at which somebody refused to go on, 0 if none.
-func (v *view) endTTL() int { return v.leastTTL(RoleRefusal) }
+func (v *view) endTTL() int {
+	return v.least(func(a answers) bool { return a.refusal > 0 })
+}
 
-func (v *view) leastTTL(r Role) int {
-	least := 0
-	for _, p := range v.probes {
-		if p.answered && p.role == r && (least == 0 || p.ttl < least) {
-			least = p.ttl
+func (v *view) least(holds func(answers) bool) int {
+	for ttl := 1; ttl <= v.farthest; ttl++ {
+		if holds(v.counts[ttl]) {
+			return ttl
 		}
 	}
-	return least
+	return 0
 }
 
 // lastAnswered is the largest TTL that a router answered, 0 if none.
 func (v *view) lastAnswered() int {
-	last := 0
-	for _, p := range v.probes {
-		if p.answered && p.role == RoleRouter {
-			last = max(last, p.ttl)
+	for ttl := v.farthest; ttl > 0; ttl-- {
+		if v.counts[ttl].router > 0 {
+			return ttl
 		}
 	}
-	return last
-}
-
-// lastSent is the largest TTL probed.
-func (v *view) lastSent() int {
-	last := 0
-	for _, p := range v.probes {
-		last = max(last, p.ttl)
-	}
-	return last
+	return 0
 }
 
 // length is the number of hops there are to show: up to the destination, the
@@ -98,21 +211,19 @@ func (v *view) length() int {
 	if n := v.endTTL(); n > 0 {
 		return n
 	}
-	return min(v.lastAnswered()+1, v.lastSent())
+	return min(v.lastAnswered()+1, v.farthest)
 }
 
 // answers returns for each TTL up to length how many probes were answered.
 func (v *view) answers() []int {
 	n := make([]int, v.length()+1)
-	for _, p := range v.probes {
-		if p.answered && p.ttl < len(n) {
-			n[p.ttl]++
-		}
+	for ttl := range n {
+		n[ttl] = v.counts[ttl].sum()
 	}
 	return n
 }
 
-// silent returns the TTLs below the end of the path that nobody answered.
+// silent returns the TTLs up to the end of the path that nobody answered.
 func (v *view) silent() []int {
 	var ttls []int
 	for ttl, n := range v.answers() {
@@ -127,8 +238,8 @@ func (v *view) silent() []int {
 // unanswered.
 func (v *view) waiting() bool {
 	n := v.length()
-	for _, p := range v.probes {
-		if !p.answered && p.ttl <= n {
+	for i := range v.probes {
+		if p := &v.probes[i]; !p.answered && p.ttl <= n {
 			return true
 		}
 	}

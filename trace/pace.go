@@ -1,0 +1,92 @@
+package trace
+
+import (
+	"slices"
+	"time"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+const (
+	firstOutcomes  = 16 // where a burst shows
+	latestOutcomes = 64
+)
+
+// pace remembers which probes of a TTL were answered, the first few and the
+// latest: a limit on ICMP errors shows in when it lets one through.
+type pace struct{ first, latest []outcome }
+
+type outcome struct {
+	at       time.Time
+	answered bool
+}
+
+func (p *pace) add(pr probe) {
+	o := outcome{pr.at, pr.answered}
+	if len(p.first) < firstOutcomes {
+		p.first = append(p.first, o)
+		return
+	}
+	if len(p.latest) == latestOutcomes {
+		p.latest = slices.Delete(p.latest, 0, 1)
+	}
+	p.latest = append(p.latest, o)
+}
+
+func (p *pace) clone() pace { return pace{slices.Clone(p.first), slices.Clone(p.latest)} }
+
+// The evidence a limit must give: of three lost in four the pattern comes up
+// by chance in fewer than one path of a hundred.
+const (
+	pacedGaps  = 4                     // answers at one pace
+	pacedLost  = 4                     // probes that came too early
+	pacedSlack = 50 * time.Millisecond // jitter of the probes' own way
+)
+
+// limit recognises a limit on errors: after the first probe that was lost, no
+// answer comes within a certain time of the one before, and every probe after
+// that time is answered (R3). Chance loses probes at any distance. Nil is no
+// such pattern.
+func (p *pace) limit() *Limit {
+	for _, run := range [][]outcome{slices.Concat(p.first, p.latest), p.latest} {
+		if l := limitOf(run); l != nil {
+			return l
+		}
+		if len(p.latest) < latestOutcomes {
+			break // the two are one run without a gap
+		}
+	}
+	return nil
+}
+
+func limitOf(run []outcome) *Limit {
+	burst := 0
+	for burst < len(run) && run[burst].answered {
+		burst++
+	}
+	var last time.Time
+	var every, widest time.Duration
+	lost, gaps := 0, 0
+	for _, o := range run[burst:] {
+		switch {
+		case !o.answered:
+			lost++
+			if !last.IsZero() {
+				widest = max(widest, o.at.Sub(last))
+			}
+		case last.IsZero():
+			last = o.at
+		default:
+			if d := o.at.Sub(last); gaps == 0 || d < every {
+				every = d
+			}
+			gaps++
+			last = o.at
+		}
+	}
+	// widest is how late after an answer a probe was lost still.
+	if gaps < pacedGaps || lost < pacedLost || lost < gaps || widest > every+pacedSlack {
+		return nil
+	}
+	return &Limit{Burst: burst, Every: millis.Of(every)}
+}
