@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"internal/diagnose", "internal/netlab/…"},
 	{"internal/demo/…"},
 	{"internal/cli"},
-	{"cmd/whyslow"},
+	{"cmd/whyslow", "internal/bench"},
 	{"internal/archtest"},
 }
 

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package main
+
+import (
+	"time"
+
+	"github.com/whyslow/whyslow/internal/netlab"
+)
+
+type capture struct{}
+
+type captured struct {
+	at       time.Time
+	outgoing bool
+	data     []byte
+}
+
+func openCapture(string) (*capture, error) { return nil, netlab.ErrUnsupported }
+func (*capture) next() (captured, error)   { return captured{}, netlab.ErrUnsupported }
+func (*capture) close()                    {}
