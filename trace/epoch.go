@@ -229,7 +229,7 @@ func (v *view) split(start int) {
 		if r.began.IsZero() {
 			r.began = p.at
 		}
-		if p.answered && p.role != RoleRefusal {
+		if p.answered && p.ttl > 0 && p.role != RoleRefusal {
 			r.at(p.ttl).add(p.from, p.round)
 		}
 	}
@@ -270,7 +270,7 @@ func (v *view) rejoin(k int) {
 	r.kept = r.kept[:k]
 	v.settled, r.from, r.span = f.settled, f.from, joined
 	for i := range v.probes {
-		if p := &v.probes[i]; p.epoch >= r.from && p.answered && p.role != RoleRefusal {
+		if p := &v.probes[i]; p.epoch >= r.from && p.answered && p.ttl > 0 && p.role != RoleRefusal {
 			h := r.at(p.ttl)
 			h.next = netip.Addr{}
 			h.add(p.from, p.round)
@@ -287,7 +287,7 @@ func (v *view) addresses(from, to int) []netip.Addr {
 		sums[ttl] = v.settled[ttl].clone()
 	}
 	for i := range v.probes {
-		if p := &v.probes[i]; p.answered && p.epoch >= from && p.epoch < to {
+		if p := &v.probes[i]; p.answered && p.ttl > 0 && p.epoch >= from && p.epoch < to {
 			sums[p.ttl].add(*p)
 		}
 	}

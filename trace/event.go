@@ -16,6 +16,7 @@ const (
 	Begin   EventKind = "begin"   // a method is tried: Target, Method, Socket, FlowStable
 	Sent    EventKind = "sent"    // a probe left: Seq, TTL
 	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer, ICMPType, ICMPCode, Quote, Labels
+	Counted EventKind = "counted" // a probe counts for another TTL than it was sent with, or for none (0): Seq, TTL, Round
 	Named   EventKind = "named"   // a name was found: Addr, Text
 	Origin  EventKind = "origin"  // an autonomous system was found: Addr, AS
 	Warned  EventKind = "warned"  // something a reader should know: Text

@@ -31,14 +31,17 @@ func (f *Fold) Add(ev Event) {
 			}
 		}
 		f.views = append(f.views, &view{begin: ev})
-	case Sent, Replied:
+	case Sent, Replied, Counted:
 		if ev.View < 0 || ev.View >= len(f.views) {
 			return
 		}
-		if ev.Kind == Sent {
-			f.views[ev.View].sent(ev)
-		} else {
-			f.views[ev.View].replied(ev)
+		switch v := f.views[ev.View]; ev.Kind {
+		case Sent:
+			v.sent(ev)
+		case Replied:
+			v.replied(ev)
+		case Counted:
+			v.counted(ev)
 		}
 	case Named:
 		if f.names == nil {

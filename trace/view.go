@@ -46,7 +46,7 @@ func (a answers) sum() int { return a.router + a.destination + a.refusal }
 // probe is one probe and its first answer.
 type probe struct {
 	seq      uint16
-	ttl      int
+	ttl      int // that it counts for; 0 is none
 	round    int
 	epoch    int
 	at       time.Time
@@ -84,7 +84,7 @@ func (v *view) settle() {
 		if !old && len(v.probes) <= maxProbes {
 			return
 		}
-		if t := v.sums(p.epoch); t != nil {
+		if t := v.sums(p.epoch); t != nil && p.ttl > 0 {
 			for len(*t) <= p.ttl {
 				*t = append(*t, tally{})
 			}
@@ -109,6 +109,19 @@ func (v *view) probe(seq uint16) *probe {
 	return &v.probes[i-v.first]
 }
 
+// counted makes a probe count for another TTL than it was sent with.
+func (v *view) counted(ev Event) {
+	p := v.probe(ev.Seq)
+	if p == nil || ev.TTL < 0 || ev.TTL > maxTTL {
+		return
+	}
+	p.ttl, p.round = ev.TTL, max(p.round, ev.Round)
+	v.farthest = max(v.farthest, ev.TTL)
+	if p.answered {
+		v.recount()
+	}
+}
+
 // replied records the first answer to a probe and reports whether it was one.
 func (v *view) replied(ev Event) bool {
 	p := v.probe(ev.Seq)
@@ -120,7 +133,7 @@ func (v *view) replied(ev Event) bool {
 	p.icmp, p.quote, p.labels = [2]*int{ev.ICMPType, ev.ICMPCode}, ev.Quote, ev.Labels
 	p.rtt = max(ev.RTT.Duration(), 0)
 	v.maxRTT = max(v.maxRTT, p.rtt)
-	if p.epoch >= v.route.from {
+	if p.ttl > 0 && p.epoch >= v.route.from {
 		v.counts[p.ttl].count(p.role, 1)
 		v.follow(p, v.index[ev.Seq])
 	}
@@ -148,7 +161,7 @@ func (v *view) recount() {
 		}
 	}
 	for i := range v.probes {
-		if p := &v.probes[i]; p.answered && p.epoch >= v.route.from {
+		if p := &v.probes[i]; p.answered && p.ttl > 0 && p.epoch >= v.route.from {
 			v.counts[p.ttl].count(p.role, 1)
 		}
 	}
@@ -164,7 +177,7 @@ func (v *view) tallies(now time.Time, finished bool) []tally {
 	patience := v.patience()
 	for i := range v.probes {
 		p := &v.probes[i]
-		if p.epoch < v.route.from || !p.answered && !finished && now.Sub(p.at) < patience {
+		if p.ttl == 0 || p.epoch < v.route.from || !p.answered && !finished && now.Sub(p.at) < patience {
 			continue
 		}
 		sums[p.ttl].add(*p)
@@ -214,6 +227,9 @@ func (v *view) length() int {
 	return min(v.lastAnswered()+1, v.farthest)
 }
 
+// answered returns how many probes of a TTL were answered.
+func (v *view) answered(ttl int) int { return v.counts[ttl].sum() }
+
 // answers returns for each TTL up to length how many probes were answered.
 func (v *view) answers() []int {
 	n := make([]int, v.length()+1)
@@ -239,7 +255,7 @@ func (v *view) silent() []int {
 func (v *view) waiting() bool {
 	n := v.length()
 	for i := range v.probes {
-		if p := &v.probes[i]; !p.answered && p.ttl <= n {
+		if p := &v.probes[i]; !p.answered && p.ttl > 0 && p.ttl <= n {
 			return true
 		}
 	}
