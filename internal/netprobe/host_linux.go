@@ -56,7 +56,7 @@ func openers(cfg Config) []opener {
 // info is what is known of a Conn over the route.
 func (rt route) info(flow wire.Flow, socket string) Info {
 	return Info{
-		Protocol: flow.Proto, Socket: socket, Source: rt.src,
+		Protocol: flow.Proto, Socket: socket, Source: rt.src, SourcePort: flow.SrcPort,
 		InterfaceMTU: rt.ifMTU, CachedMTU: rt.cachedMTU,
 		FlowStable: socket != "connect", // but see Config.Serial
 	}

@@ -71,6 +71,7 @@ type Info struct {
 	Protocol     wire.Protocol
 	Socket       string     // "ping", "raw", "recverr", "connect", "model"
 	Source       netip.Addr // local address in use
+	SourcePort   uint16     // local port, or the identifier of echoes; 0 if each probe has another
 	InterfaceMTU int        // bytes; 0 means unknown
 	CachedMTU    int        // the kernel's path MTU cache (IP_MTU); 0 means unknown or same as InterfaceMTU
 	FlowStable   bool       // every probe keeps one 5-tuple, so one ECMP path

@@ -77,7 +77,7 @@ func openTCP(ctx context.Context, rt route, cfg Config) (Conn, error) {
 		if c.holder, flow.SrcPort, err = holdPort(ctx, c.fam, rt, cfg); err != nil {
 			return nil, openError("a tcp socket", err)
 		}
-		c.size, info.FlowStable = 1, true
+		c.size, info.FlowStable, info.SourcePort = 1, true, flow.SrcPort
 	}
 	c.core = newCore(flow, info)
 	if err := c.openPoll(); err != nil {

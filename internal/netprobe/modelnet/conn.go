@@ -120,7 +120,7 @@ func (c *conn) Close() error {
 // Info describes the connection.
 func (c *conn) Info() netprobe.Info {
 	return netprobe.Info{
-		Protocol: c.flow.Proto, Socket: "model", Source: c.flow.Src,
+		Protocol: c.flow.Proto, Socket: "model", Source: c.flow.Src, SourcePort: c.flow.SrcPort,
 		InterfaceMTU: c.mtu, CachedMTU: c.network.opt.CachedMTU,
 		FlowStable: !c.flow.PortPerProbe,
 	}

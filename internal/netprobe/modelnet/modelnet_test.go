@@ -209,7 +209,7 @@ func TestOptions(t *testing.T) {
 			t.Error("Open from a foreign address succeeded")
 		}
 		c := open(t, w, server4, netprobe.Config{})
-		want := netprobe.Info{Protocol: wire.UDP, Socket: "model", Source: client4, InterfaceMTU: 1280, CachedMTU: 552}
+		want := netprobe.Info{Protocol: wire.UDP, Socket: "model", Source: client4, SourcePort: 40001, InterfaceMTU: 1280, CachedMTU: 552}
 		if diff := cmp.Diff(want, c.(netprobe.Informer).Info(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("Info (-want +got):\n%s", diff)
 		}

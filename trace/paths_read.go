@@ -1,0 +1,199 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/whyslow/whyslow/internal/millis"
+)
+
+// ReadPaths says in plain language what parallel paths mean (R7, see
+// docs/reading.md). It is a pure function of the paths.
+func ReadPaths(p *Paths) []Sentence {
+	out := []Sentence{}
+	if len(p.Nodes) == 0 {
+		return out
+	}
+	out = append(out, p.spread()...)
+	out = append(out, p.lengths()...)
+	out = append(out, p.perPacket()...)
+	suspects := p.suspects()
+	for _, s := range suspects {
+		out = append(out, s.sentence())
+	}
+	if len(suspects) == 0 {
+		out = append(out, p.alike()...)
+	}
+	return append(out, p.doubt()...)
+}
+
+// spread tells where flows part.
+func (p *Paths) spread() []Sentence {
+	var out []Sentence
+	branches := 0
+	for from, n := range p.branching() {
+		branches++
+		if branches > 8 {
+			continue
+		}
+		out = append(out, say("R7", "%s spreads flows over %d next hops", placeName(from), n))
+	}
+	if branches > 8 {
+		out = append(out, say("R7", "%d more routers spread flows", branches-8))
+	}
+	if branches == 0 {
+		out = append(out, say("R7", "all of %d flows were seen to take one path", p.FlowCount))
+	}
+	return out
+}
+
+// branching yields the places from which more than one link leads on, in order.
+func (p *Paths) branching() func(yield func(Place, int) bool) {
+	count := make(map[Place]int)
+	for _, l := range p.Links {
+		count[l.From]++
+	}
+	places := slices.SortedFunc(maps.Keys(count), comparePlaces)
+	return func(yield func(Place, int) bool) {
+		for _, from := range places {
+			if count[from] > 1 && !yield(from, count[from]) {
+				return
+			}
+		}
+	}
+}
+
+func comparePlaces(a, b Place) int {
+	if a.TTL != b.TTL {
+		return a.TTL - b.TTL
+	}
+	return a.Addr.Compare(b.Addr)
+}
+
+func placeName(p Place) string {
+	if p.TTL == 0 {
+		return "this host"
+	}
+	if !p.Addr.IsValid() {
+		return fmt.Sprintf("hop %d (silent)", p.TTL)
+	}
+	return hopName(p.TTL, p.Addr)
+}
+
+// lengths tells that the destination's TTL depends on the flow.
+func (p *Paths) lengths() []Sentence {
+	flows := make(map[int]int)
+	for _, f := range p.Flows {
+		if f.HopCount != nil {
+			flows[*f.HopCount]++
+		}
+	}
+	if len(flows) < 2 {
+		return nil
+	}
+	var parts []string
+	for _, hops := range slices.Sorted(maps.Keys(flows)) {
+		parts = append(parts, fmt.Sprintf("%d hops away for %d of the flows", hops, flows[hops]))
+	}
+	return []Sentence{say("R7", "the parallel ways differ in length: the destination is %s, which is no change of route",
+		strings.Join(parts, " and "))}
+}
+
+// perPacket tells of routers that do not keep to flows.
+func (p *Paths) perPacket() []Sentence {
+	var out []Sentence
+	for _, n := range p.Nodes {
+		if n.PerPacket {
+			out = append(out, say("R7", "%s sent packets of one flow to different next hops: it spreads packets, not flows, or its route changed meanwhile; which links lie behind it cannot be told",
+				placeName(n.Place())))
+		}
+	}
+	return out
+}
+
+// alike tells that no path was found worse than the others, if that was looked
+// at.
+func (p *Paths) alike() []Sentence {
+	sent, received, flows := 0, 0, 0
+	for _, f := range p.Flows {
+		if f.Sample != nil {
+			sent, received, flows = sent+f.Sample.Sent, received+f.Sample.Received, flows+1
+		}
+	}
+	branched := false
+	for range p.branching() {
+		branched = true
+	}
+	if flows < 2 || !branched {
+		return nil
+	}
+	return []Sentence{say("R7", "no parallel path stands out: %d flows were sampled, and %d of %d probes were answered",
+		flows, received, sent)}
+}
+
+// doubt states what may have been missed.
+func (p *Paths) doubt() []Sentence {
+	if !p.Confirmed {
+		return []Sentence{say("R7", "the search is not complete: see the warnings for the hops behind which more branches may begin")}
+	}
+	routers := 0
+	for _, n := range p.Nodes {
+		if n.Tested > 0 {
+			routers++
+		}
+	}
+	return []Sentence{say("R7", "one more branch of equal share at a router would have been missed with a probability of at most %s; over all %d routers, if each had one, %s",
+		percent(p.RouterFailure), routers, percent(p.Failure))}
+}
+
+// suspect is a way that only flows take which do worse than the others.
+type suspect struct {
+	links []PathLink // in order; all are of the same flows
+	flows int
+	// Of the flows that take it, and of all others.
+	lost, sent, otherLost, otherSent int
+	// extra is by how much its fastest flow is slower than the slowest other;
+	// zero if the suspicion is loss. queued says that it is so of the medians
+	// only.
+	extra  millis.Value
+	queued bool
+	// scattered says that no link is of the bad flows alone.
+	scattered bool
+	keys      []string
+}
+
+func (s suspect) sentence() Sentence {
+	if s.scattered {
+		return say("R7", "%s, but no link on the way there is theirs alone: a parallel path on the way back may be at fault",
+			s.scatteredText())
+	}
+	where := s.where()
+	if s.extra.Known() {
+		what := "even their least round trip is"
+		if s.queued {
+			what = "packets wait in a queue, their median round trip is"
+		}
+		return say("R7", "the %d flows that take %s are slower than all others: %s %v longer", s.flows, where, what, s.extra)
+	}
+	return say("R7", "the %d flows that take %s lose %d of %d probes, all others %d of %d: that member of the parallel paths is bad, and the average hides it",
+		s.flows, where, s.lost, s.sent, s.otherLost, s.otherSent)
+}
+
+func (s suspect) scatteredText() string {
+	return fmt.Sprintf("some flows lose %d of %d probes (%s) and others %d of %d", s.lost, s.sent, list(s.keys), s.otherLost, s.otherSent)
+}
+
+// where names the links of a suspect: the one, or the routers between.
+func (s suspect) where() string {
+	first, last := s.links[0], s.links[len(s.links)-1]
+	if len(s.links) == 1 {
+		return fmt.Sprintf("the link from %s to %s", placeName(first.From), placeName(last.To))
+	}
+	var via []string
+	for _, l := range s.links[:len(s.links)-1] {
+		via = append(via, placeName(l.To))
+	}
+	return fmt.Sprintf("the way from %s through %s to %s", placeName(first.From), list(via), placeName(last.To))
+}
