@@ -275,5 +275,8 @@ func checkProbe(p wire.Probe) error {
 	if p.TTL < 0 || p.TTL > 255 {
 		return fmt.Errorf("netprobe: sending: TTL %d is not in 1…255", p.TTL)
 	}
+	if p.TOS < 0 || p.TOS > 255 {
+		return fmt.Errorf("netprobe: sending: TOS %d is not in 0…255", p.TOS)
+	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (c *datagramConn) Send(p wire.Probe) (time.Time, error) {
 		sent = time.Now()
 		c.note(p, sent)
 	}
-	oob := appendStamp(c.fam.appendTTL(nil, ttlOf(p)), len(payload))
+	oob := appendStamp(c.fam.appendTOS(c.fam.appendTTL(nil, ttlOf(p)), p.TOS), len(payload))
 	err = c.sock.send(payload, oob, to, before, func() bool {
 		return p.Size > c.mtu()
 	})

@@ -19,6 +19,7 @@ type family struct {
 	icmp       int // protocol number
 	ttl        int // socket option that sets the TTL
 	cmsgTTL    int // control message type that carries a TTL, both ways
+	tos        int // socket option that sets TOS or traffic class; also a message type
 	recvTTL    int // socket option that asks for the reply's TTL
 	recvErr    int // socket option of the error queue; also its message type
 	extensions int // socket option that asks where RFC 4884 extensions begin
@@ -33,14 +34,14 @@ type family struct {
 var (
 	family4 = &family{
 		name: "ipv4", domain: unix.AF_INET, level: unix.SOL_IP, icmp: unix.IPPROTO_ICMP,
-		ttl: unix.IP_TTL, cmsgTTL: unix.IP_TTL, recvTTL: unix.IP_RECVTTL,
+		ttl: unix.IP_TTL, cmsgTTL: unix.IP_TTL, tos: unix.IP_TOS, recvTTL: unix.IP_RECVTTL,
 		recvErr: unix.IP_RECVERR, extensions: unix.IP_RECVERR_RFC4884, errOrigin: unix.SO_EE_ORIGIN_ICMP,
 		discover: unix.IP_MTU_DISCOVER, probe: unix.IP_PMTUDISC_PROBE, mtu: unix.IP_MTU,
 		echoReply: 0, headerSize: 20,
 	}
 	family6 = &family{
 		name: "ipv6", domain: unix.AF_INET6, level: unix.SOL_IPV6, icmp: unix.IPPROTO_ICMPV6,
-		ttl: unix.IPV6_UNICAST_HOPS, cmsgTTL: unix.IPV6_HOPLIMIT, recvTTL: unix.IPV6_RECVHOPLIMIT,
+		ttl: unix.IPV6_UNICAST_HOPS, cmsgTTL: unix.IPV6_HOPLIMIT, tos: unix.IPV6_TCLASS, recvTTL: unix.IPV6_RECVHOPLIMIT,
 		recvErr: unix.IPV6_RECVERR, extensions: unix.IPV6_RECVERR_RFC4884, errOrigin: unix.SO_EE_ORIGIN_ICMP6,
 		discover: unix.IPV6_MTU_DISCOVER, probe: unix.IPV6_PMTUDISC_PROBE, mtu: unix.IPV6_MTU,
 		echoReply: 129, headerSize: 40,
@@ -188,6 +189,14 @@ func localOf(fd int) (netip.AddrPort, error) {
 // a socket option it cannot hit the packet of another goroutine.
 func (f *family) appendTTL(oob []byte, ttl int) []byte {
 	return appendControl(oob, f.level, f.cmsgTTL, uint32(ttl))
+}
+
+// appendTOS appends the control message that gives one packet its TOS octet.
+func (f *family) appendTOS(oob []byte, tos int) []byte {
+	if tos == 0 {
+		return oob
+	}
+	return appendControl(oob, f.level, f.tos, uint32(tos))
 }
 
 // stampedSize is up to how many bytes a probe asks for its transmit stamp. It

@@ -88,7 +88,7 @@ func newChainWithoutPing(t *testing.T, routers int) *chain {
 	return c
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

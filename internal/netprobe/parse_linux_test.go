@@ -136,22 +136,65 @@ func TestDepartedFindsThePacketBehindAnyLinkHeader(t *testing.T) {
 	}
 }
 
+// FuzzErrorQueue feeds what a recvmsg on an error queue returned, for each kind
+// of socket and family. Whatever comes out must be a reply about this flow.
 func FuzzErrorQueue(f *testing.F) {
-	flow := wire.Flow{
-		Proto: wire.UDP, Src: netip.MustParseAddr("192.0.2.9"), Dst: netip.MustParseAddr("192.0.2.1"),
-		SrcPort: 5000, DstPort: 33434,
+	const udp, ping, connect = 0, 1, 2
+	flows := map[bool]wire.Flow{
+		false: {Src: netip.MustParseAddr("192.0.2.9"), Dst: netip.MustParseAddr("192.0.2.1"), SrcPort: 5000, DstPort: 33434},
+		true:  {Src: netip.MustParseAddr("2001:db8::9"), Dst: netip.MustParseAddr("2001:db8::1"), SrcPort: 5000, DstPort: 33434},
 	}
-	f.Add(control(unix.SOL_IP, unix.IP_RECVERR, extendedErr(2, 11, 0, 0, sockaddrBytes(unix.AF_INET, []byte{1, 2, 3, 4}, 4, 16))), []byte("quote"), uint16(33434))
-	f.Fuzz(func(t *testing.T, oob, data []byte, port uint16) {
-		c := &datagramConn{core: newCore(flow, Info{}), fam: family4}
-		c.dialect = udpDialect{c.core}
-		c.note(wire.Probe{Seq: 1, TTL: 1}, time.Now())
-		m := message{data: data, name: netip.AddrPortFrom(flow.Dst, port)}
-		parseControl(family4, oob, &m)
-		if r, ok := c.failed(m); ok && (r.Kind == 0 || !r.From.IsValid()) {
-			t.Errorf("accepted %+v", r)
+	protos := []wire.Protocol{udp: wire.UDP, ping: wire.ICMP, connect: wire.TCP}
+	for _, v6 := range []bool{false, true} {
+		fam, flow := family4, flows[v6]
+		offender := sockaddrBytes(unix.AF_INET, []byte{1, 2, 3, 4}, 4, 16)
+		if v6 {
+			fam, offender = family6, sockaddrBytes(unix.AF_INET6, make([]byte, 16), 8, 28)
 		}
+		for kind, proto := range protos {
+			flow.Proto = proto
+			pkt, err := wire.Build(nil, flow, wire.Probe{Seq: 1, TTL: 1, Size: 200})
+			must(f, err)
+			quote := pkt[fam.headerSize:]
+			if kind == udp {
+				quote = quote[udpHeader:]
+			}
+			ee := extendedErr(fam.errOrigin, 11, 0, 0, offender)
+			f.Add(control(fam.level, fam.recvErr, ee), quote, uint16(33434), uint8(kind), v6)
+			binary.NativeEndian.PutUint16(ee[12:], uint16(len(quote)))
+			labels := append(quote, 0x20, 0, 0, 0, 0, 8, 1, 1, 0, 1, 0x51, 1)
+			f.Add(control(fam.level, fam.recvErr, ee), labels, uint16(33434), uint8(kind), v6)
+			f.Add(control(fam.level, fam.recvErr, ee), quote[:8], uint16(33434), uint8(kind), v6)
+		}
+	}
+	f.Fuzz(func(t *testing.T, oob, data []byte, port uint16, kind uint8, v6 bool) {
+		fam, flow := family4, flows[v6]
+		if v6 {
+			fam = family6
+		}
+		kind %= 3
+		flow.Proto = protos[kind]
+		m := message{data: data, name: netip.AddrPortFrom(flow.Dst, port)}
+		parseControl(fam, oob, &m)
 		departed(data, flow)
+		if kind == connect {
+			if r, ok := connectError(m, &member{flow: flow, probe: wire.Probe{Seq: 1}}, fam); ok && (r.Seq != 1 || r.Kind == 0 || !r.From.IsValid()) {
+				t.Errorf("accepted %+v", r)
+			}
+			return
+		}
+		c := &datagramConn{core: newCore(flow, Info{}), fam: fam}
+		c.dialect = udpDialect{c.core}
+		if kind == ping {
+			c.dialect = pingDialect{c.core}
+		}
+		c.note(wire.Probe{Seq: 1, TTL: 1}, time.Now())
+		if r, ok := c.failed(m); ok {
+			c.deliver(r, m.stamp, time.Now())
+		}
+		if r, ok := c.pop(); ok && (r.Seq != 1 || r.Unnumbered || r.Kind == 0 || !r.From.IsValid() || r.Received.Before(c.probes[1].sent)) {
+			t.Errorf("delivered %+v", r)
+		}
 	})
 }
 

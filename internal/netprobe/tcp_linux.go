@@ -23,6 +23,7 @@ func (c *swarmConn) launch(m *member) (err error) {
 	opts := append(c.fam.probeOptions(), c.fam.errorOptions()...)
 	opts = append(opts, stampOptions(false),
 		option{name: "TTL", level: c.fam.level, opt: c.fam.ttl, value: ttlOf(m.probe)},
+		option{name: "TOS", level: c.fam.level, opt: c.fam.tos, value: m.probe.TOS}, // ECN is TCP's own
 		option{name: "TCP_SYNCNT", level: unix.SOL_TCP, opt: unix.TCP_SYNCNT, value: 1, mayBeAbsent: true})
 	if err := setOptions(m.fd, opts...); err != nil {
 		return err
@@ -85,13 +86,7 @@ func (c *swarmConn) settle(r *reader, m *member, now time.Time) (wire.Reply, boo
 		if err != nil {
 			break
 		}
-		if !msg.queued || msg.origin != c.fam.errOrigin {
-			continue
-		}
-		reply, ok := errorReply(m.flow, msg, c.fam.headerSize, func(quote []byte, _ message) (uint16, wire.Quote, error) {
-			q, err := wire.MatchConnect(quote, m.flow)
-			return m.probe.Seq, q, err
-		})
+		reply, ok := connectError(msg, m, c.fam)
 		if ok && c.stamped(&reply, msg.stamp, time.Now()) {
 			return reply, true
 		}
@@ -129,4 +124,15 @@ func arrived(m *member, info *unix.TCPInfo) (ok, reset bool) {
 	}
 	reset = errors.Is(err, unix.ECONNREFUSED)
 	return reset, reset
+}
+
+// connectError makes a reply of an error in the queue of a member.
+func connectError(msg message, m *member, f *family) (wire.Reply, bool) {
+	if !msg.queued || msg.origin != f.errOrigin {
+		return wire.Reply{}, false
+	}
+	return errorReply(m.flow, msg, f.headerSize, func(quote []byte, _ message) (uint16, wire.Quote, error) {
+		q, err := wire.MatchConnect(quote, m.flow)
+		return m.probe.Seq, q, err
+	})
 }
