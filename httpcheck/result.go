@@ -126,6 +126,7 @@ type TCP struct {
 	SndMSS     int          `json:"snd_mss"`
 	RcvMSS     int          `json:"rcv_mss"`
 	AdvMSS     int          `json:"adv_mss"`
+	Timestamps bool         `json:"timestamps"` // in use (RFC 7323): 12 bytes of each segment are not in snd_mss and rcv_mss
 	PMTU       int          `json:"pmtu"`
 	Retrans    int          `json:"total_retrans"` // segments we sent again; on connect, SYNs lost
 	RTOs       int          `json:"total_rto"`     // retransmission timeouts; -1 unknown

@@ -73,6 +73,7 @@ func tcpInfo(conn net.Conn) *TCP {
 		SndMSS:     int(info.Snd_mss),
 		RcvMSS:     int(info.Rcv_mss),
 		AdvMSS:     int(info.Advmss),
+		Timestamps: info.Options&tcpiOptTimestamps != 0,
 		PMTU:       int(info.Pmtu),
 		Retrans:    int(info.Total_retrans),
 		RTOs:       -1,
@@ -85,6 +86,9 @@ func tcpInfo(conn net.Conn) *TCP {
 	}
 	return t
 }
+
+// tcpiOptTimestamps is TCPI_OPT_TIMESTAMPS of linux/tcp.h.
+const tcpiOptTimestamps = 1
 
 // micros converts a time of TCP_INFO. 0 and ^0 both mean that there was no
 // sample yet, as after a SYN was sent twice without TCP timestamps.

@@ -8,8 +8,8 @@
 //
 // Limits: the probes test the way there. An echo comes back at its own size,
 // so where only the way back is narrow, UDP tells (small answers), if the
-// destination answers it. What the way back carries is found by an HTTP
-// experiment elsewhere and put into Result.Backward. A "too big" that a probe
+// destination answers it. What the way back carries is found by fetching a page
+// over HTTP with segments of several sizes, if Options.Fetch can. A "too big" that a probe
 // provokes enters the kernel's route cache like any other, for ten minutes on
 // Linux: measure speed first.
 package pmtu
@@ -53,6 +53,9 @@ type Options struct {
 	MaxPackets int
 	// Budget bounds the whole measurement. Zero means 8 s.
 	Budget time.Duration
+	// Fetch fetches a page from the destination, to find out what comes back.
+	// Nil means that the way back is not measured.
+	Fetch Fetch
 	// Source, Interface and Unprivileged are as in netprobe.Config.
 	Source       netip.Addr
 	Interface    string

@@ -26,11 +26,14 @@ type Result struct {
 	Signalled    bool         `json:"signalled"`     // a router said "too big" where the path narrows
 	BlackHole    bool         `json:"black_hole"`    // the path narrows and nobody says so
 	Limiter      *Limiter     `json:"limiter"`
-	Backward     Backward     `json:"backward"`
-	Steps        []Step       `json:"steps,omitempty"` // the path MTU hop by hop, see HopMTU
-	Packets      int          `json:"packets"`         // sent in all
-	Locating     int          `json:"locate_packets"`  // of these, sent to find the limiter
-	Warnings     []string     `json:"warnings,omitempty"`
+	// Tunnel is what the number suggests is on the way, the likeliest first: a
+	// guess, see Suggests.
+	Tunnel   []string `json:"tunnel,omitempty"`
+	Backward Backward `json:"backward"`
+	Steps    []Step   `json:"steps,omitempty"` // the path MTU hop by hop, see HopMTU
+	Packets  int      `json:"packets"`         // sent in all
+	Locating int      `json:"locate_packets"`  // of these, sent to find the limiter
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Target is what was measured.
@@ -46,12 +49,24 @@ type Limiter struct {
 	Addr netip.Addr `json:"addr"` // the zero Addr (JSON "") if the hop is silent
 }
 
-// Backward is the direction server to client, which only an HTTP experiment
-// with a clamped MSS can test.
+// Backward is the direction server to client, which only an experiment over
+// HTTP can test: a page is fetched with segments of several sizes. See
+// Options.Fetch.
 type Backward struct {
-	MTU       *int  `json:"mtu"`
-	BlackHole *bool `json:"black_hole"`
+	MTU       *int  `json:"mtu"`        // the largest packet that is known to come through
+	BlackHole *bool `json:"black_hole"` // larger ones vanish, though the server was free to send them
 	// EchoLimit is the largest echo that came back although larger packets
 	// arrive; null if there is no such difference.
 	EchoLimit *int `json:"echo_limit"`
+	// OurMSS is the largest segment we ask the server for, PeerMSS the largest
+	// that it, or a box on the way, asks us for, as far as our own MTU lets it
+	// be seen; LargestMSS is the largest that came. Bytes, TCP options
+	// included; null if no connection stood.
+	OurMSS     *int `json:"our_mss"`
+	PeerMSS    *int `json:"peer_mss"`
+	LargestMSS *int `json:"largest_mss"`
+	// Fetches are the requests of the experiment, in order.
+	Fetches []Fetched `json:"fetches,omitempty"`
+	// Note says why the experiment told nothing; empty if it did.
+	Note string `json:"note,omitempty"`
 }

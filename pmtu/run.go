@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -35,9 +36,19 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	}
 	m.left = m.opt.MaxPackets
 	start := time.Now()
+	var back Backward
+	var beside sync.WaitGroup
+	if m.opt.Fetch != nil {
+		beside.Go(func() { back = runBackward(ctx, m.opt.Dst, m.opt.Fetch) })
+	}
 	bounded, cancel := context.WithTimeout(ctx, m.opt.Budget)
 	defer cancel()
 	err := m.run(bounded)
+	beside.Wait()
+	if m.opt.Fetch != nil {
+		back.EchoLimit = m.res.Backward.EchoLimit
+		m.res.Backward = back
+	}
 	m.res.Elapsed = millis.Of(time.Since(start))
 	m.res.Packets = m.opt.MaxPackets - m.left
 	m.res.Steps = m.hop
@@ -230,6 +241,7 @@ func (m *measurement) conclude(s *session, f findings) {
 func (m *measurement) finish(s *session, f findings) {
 	mtu := *m.res.MTU
 	m.judgeClaims(s, f)
+	m.res.Tunnel = Suggests(mtu)
 	if c := m.res.CachedMTU; c != nil && *c < mtu {
 		m.warn("the kernel remembers %d bytes for this path, but %d pass: it will send smaller packets than it could until it forgets", *c, mtu)
 	}
