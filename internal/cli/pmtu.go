@@ -18,6 +18,7 @@ type pmtuOptions struct {
 	port    uint16
 	maxHops int
 	wait    time.Duration
+	noHTTP  bool
 }
 
 func newPMTU(env *Env) *cobra.Command {
@@ -44,6 +45,7 @@ without anybody saying so (a black hole) is found and located.`,
 	fs.VarP(portValue{&o.port}, "port", "p", "destination port of UDP probes (default 33434)")
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL used to find the limiting hop (default 30)")
 	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "longest wait for the first answer (default 1)")
+	fs.BoolVar(&o.noHTTP, "no-http", false, "fetch no page: do not test what comes back from the server")
 	o.addTo(fs, letters{})
 	hideTLS(fs)
 	return cmd
@@ -70,10 +72,15 @@ func runPMTU(ctx context.Context, env *Env, o *pmtuOptions, arg string) error {
 			return nil, err
 		}
 		p.set("measuring the path MTU to %s (%s)", t.host, dst)
-		return pmtu.Run(ctx, pmtu.Options{
+		opt := pmtu.Options{
 			Network: &netprobe.Host{}, Dst: dst, Name: t.host, Method: m, Port: o.port,
 			MaxHops: o.maxHops, Wait: o.wait, Source: o.source, Interface: o.iface,
-		})
+		}
+		if !o.noHTTP {
+			web := &page{common: &o.common, host: dst, target: t}
+			opt.Fetch = web.fetch
+		}
+		return pmtu.Run(ctx, opt)
 	})
 	p.done()
 	if err != nil {
