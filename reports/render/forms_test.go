@@ -55,7 +55,7 @@ func TestByName(t *testing.T) {
 func TestSingleInstruments(t *testing.T) {
 	want := map[string][]string{
 		"trace": {"Path", "198.51.100.77", "edge-fra.tr", "R1"},
-		"pmtu":  {"Path MTU", "1500 bytes pass to 203.0.113.80"},
+		"pmtu":  {"Path MTU", "1500 bytes pass, all that the interface allows"},
 		"dns":   {"192.0.2.53:53", "NXDOMAIN", "www.example.com"},
 		"http":  {"medians of 5 cold", "receive", "mss-clamp", "least round trip"},
 	}

@@ -127,9 +127,9 @@ func (b *builder) path(t *trace.Result) section {
 }
 
 func (b *builder) pmtu(p *pmtu.Result) section {
-	s := section{ID: "pmtu", Title: "Path MTU"}
-	for _, l := range b.list("", "", "list", pmtuFacts(p)) {
-		s.Parts = append(s.Parts, l.Parts...)
+	s := section{ID: "pmtu", Title: "Path MTU", Note: b.text(pmtuNote(p))}
+	if facts := b.facts(pmtuPlain(p)); len(facts) > 0 {
+		s.Parts = append(s.Parts, factList{"lines", facts})
 	}
 	s.Parts = append(s.Parts, b.notes(p.Warnings)...)
 	return s

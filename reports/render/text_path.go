@@ -7,7 +7,6 @@ import (
 
 	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/internal/wire"
-	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/trace"
 )
 
@@ -240,65 +239,4 @@ func (t *table) addSampled(d *trace.Sampled, note string, verbose bool, ms func(
 	}
 	t.addRow(cell{text: "→"}, cell{nonEmpty(" ", fmt.Sprintf("%d × %s", d.Sent, d.Method), note), dim}, cell{}, cell{}, loss, cell{},
 		cell{text: ms(d.Min)}, cell{text: ms(d.Median)}, cell{text: p95}, cell{text: ms(d.Max)}, cell{}, cell{}, cell{}, cell{}, cell{})
-}
-
-// pmtu writes the path MTU in sentences.
-func (s *sheet) pmtu(p *pmtu.Result) {
-	s.heading("Path MTU", "")
-	for _, f := range pmtuFacts(p) {
-		s.para("  ", "    ", cell{text: f})
-	}
-	s.notes(p.Warnings)
-}
-
-// pmtuFacts are what was found about the path MTU, most important first.
-func pmtuFacts(p *pmtu.Result) []string {
-	var facts []string
-	head := "Not measured."
-	if p.MTU != nil {
-		head = fmt.Sprintf("%d bytes pass to %s", *p.MTU, joined(" ", addrText(p.Target.Addr)))
-		if p.InterfaceMTU != nil {
-			head += fmt.Sprintf("; the interface allows %d", *p.InterfaceMTU)
-		}
-		head += "."
-	}
-	facts = append(facts, head)
-	if l := p.Limiter; l != nil {
-		at := addrText(l.Addr)
-		if at == "" {
-			at = "a silent hop"
-		}
-		how := "and nobody says so: a black hole"
-		if p.Signalled {
-			how = "and the router says so"
-		} else if !p.BlackHole {
-			how = "unsignalled"
-		}
-		facts = append(facts, fmt.Sprintf("It narrows behind hop %d (%s), %s.", l.TTL, at, how))
-	} else if p.BlackHole {
-		facts = append(facts, "Larger packets vanish and nobody says so: a black hole.")
-	}
-	if p.ClaimedMTU != nil && (p.MTU == nil || *p.ClaimedMTU != *p.MTU) {
-		facts = append(facts, fmt.Sprintf("A router claims %d.", *p.ClaimedMTU))
-	}
-	if p.CachedMTU != nil && (p.MTU == nil || *p.CachedMTU != *p.MTU) {
-		facts = append(facts, fmt.Sprintf("The kernel had cached %d.", *p.CachedMTU))
-	}
-	if p.MTU == nil && p.AtLeast != nil {
-		facts[0] = fmt.Sprintf("At least %d bytes pass.", *p.AtLeast)
-	}
-	if n := p.Backward.EchoLimit; n != nil {
-		facts = append(facts, fmt.Sprintf("Echoes come back up to %d bytes only, though larger packets arrive.", *n))
-	}
-	if b := p.Backward; b.BlackHole != nil || b.MTU != nil {
-		text := "On the way back no black hole was found"
-		if b.BlackHole != nil && *b.BlackHole {
-			text = "On the way back large packets vanish: a black hole"
-		}
-		if b.MTU != nil {
-			text += fmt.Sprintf("; %d bytes pass", *b.MTU)
-		}
-		facts = append(facts, text+".")
-	}
-	return facts
 }
