@@ -111,7 +111,9 @@ func show(n *int) string {
 
 // The way there, by the kernel's own sockets.
 func TestPathMTUForward(t *testing.T) {
-	both := func(ttl, mtu int) pathShape { return pathShape{there: map[int]int{ttl: mtu}, back: map[int]int{ttl: mtu}} }
+	both := func(ttl, mtu int) pathShape {
+		return pathShape{there: map[int]int{ttl: mtu}, back: map[int]int{ttl: mtu}}
+	}
 	hole := both(4, 1400)
 	hole.policy = simnet.Absent
 	lying := both(3, 1400)
