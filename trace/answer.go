@@ -19,8 +19,10 @@ func meaning(r wire.Reply, m netprobe.Method, v6 bool) (Role, string) {
 		return RoleDestination, "echo reply"
 	case wire.PortReply:
 		switch {
-		case m == netprobe.TCP:
-			return RoleDestination, "tcp reply"
+		case m == netprobe.TCP && r.Reset:
+			return RoleDestination, "reset" // refused, by the destination itself
+		case m == netprobe.TCP && r.Type == 0 && r.Code == 0:
+			return RoleDestination, "syn-ack"
 		case r.Type == 0 && r.Code == 0:
 			return RoleDestination, "udp reply"
 		}

@@ -24,7 +24,21 @@ type engine struct {
 	probers  []*prober
 	arrivals chan arrival
 	names    *lookups
+	budget   *netprobe.Budget
 	start    time.Time
+	sought   bool // nobody looks for the end of the path any more
+}
+
+func newEngine(opt Options, yield func(Event, error) bool, cancel context.CancelFunc) *engine {
+	e := &engine{opt: opt, yield: yield, cancel: cancel, arrivals: make(chan arrival, 256)}
+	e.names = newLookups(opt.Names, opt.Origin)
+	if b, ok := opt.Network.(interface{ Budget() *netprobe.Budget }); ok {
+		e.budget = b.Budget()
+	}
+	if e.budget == nil {
+		e.budget = new(netprobe.Budget)
+	}
+	return e
 }
 
 // arrival is what a receiver passes on. A non-nil err is its last.
@@ -55,10 +69,7 @@ func (e *engine) open(ctx context.Context, m netprobe.Method) (*prober, error) {
 		}
 		return nil, fmt.Errorf("trace: opening %v: %w", m, err)
 	}
-	p := &prober{engine: e, method: m, index: len(e.probers), conn: conn, window: window, done: make(chan struct{})}
-	if b, ok := e.opt.Network.(interface{ Budget() *netprobe.Budget }); ok {
-		p.budget = b.Budget()
-	}
+	p := &prober{engine: e, method: m, index: len(e.probers), conn: conn, budget: e.budget, done: make(chan struct{})}
 	ev := Event{Kind: Begin, At: time.Now(), View: p.index, Method: m.String()}
 	ev.Target = &Target{Name: e.opt.Name, Addr: e.opt.Dst}
 	ev.Target.Port = e.opt.config(m).Port
@@ -114,6 +125,9 @@ func (e *engine) collect(ctx context.Context, until func() time.Time, done func(
 			if n.name != "" {
 				e.emit(Event{Kind: Named, At: time.Now(), Addr: n.addr, Text: n.name})
 			}
+			if n.as != nil {
+				e.emit(Event{Kind: Origin, At: time.Now(), Addr: n.addr, AS: n.as})
+			}
 		case <-timer.C:
 			if !idle.woke(due) {
 				return nil
@@ -129,13 +143,19 @@ func (e *engine) take(ctx context.Context, a arrival) {
 		p.fail(a.err)
 		return
 	}
-	sent := p.view.probe(a.reply.Seq)
-	if sent == nil {
+	if a.reply.Unnumbered && !p.number(&a.reply) {
 		return
 	}
+	sent := p.view.probe(a.reply.Seq)
+	if sent == nil || sent.answered || sent.ttl == 0 {
+		return // unknown, a duplicate, or one that does not count
+	}
+	if e.fold.finished && (p.answers(sent.ttl) > 0 || sent.ttl > p.view.length()) {
+		return // after the end only who was silent is still heard
+	}
 	role, words := meaning(a.reply, p.method, e.opt.Dst.Is6())
-	if sent.answered || role == "" {
-		return // a duplicate, or nothing that tells of the path
+	if role == "" {
+		return // nothing that tells of the path
 	}
 	at := sent.at
 	if !a.reply.Sent.IsZero() {
@@ -146,10 +166,20 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	ev := Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
 		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words,
 		Quote: quoteOf(a.reply, p.method), Labels: a.reply.Labels}
+	if role == RoleDestination && ev.Quote != nil {
+		ev.Quote.TTL = nil // it tells how far the probe would have gone, not what was done to it
+		if *ev.Quote == (Quote{}) {
+			ev.Quote = nil
+		}
+	}
 	ev.ICMPType, ev.ICMPCode = typeCode(a.reply)
 	e.emit(ev)
 	e.names.ask(ctx, from)
-	p.extend()
+	p.limited = p.limited || role == RoleDestination && ev.ICMPType != nil && a.reply.Kind == wire.PortReply
+	if role == RoleDestination {
+		p.pastDestination(ev.Seq, sent.left, a.reply.QuotedTTL)
+	}
+	p.catchUp(ev.TTL, role)
 }
 
 // reached reports whether the destination has answered by any method.
@@ -178,7 +208,7 @@ func (e *engine) newestSpent() bool {
 		return true
 	}
 	p := e.probers[len(e.probers)-1]
-	return p.finished() || p.rounds > 1 || !time.Now().Before(p.retryAt())
+	return p.finished() || p.looks > 1 || !time.Now().Before(p.retryAt())
 }
 
 // exhausted reports whether no method can learn more by waiting.
@@ -203,24 +233,31 @@ func (e *engine) allDead() error {
 	return err
 }
 
-// nextRetry is when something is to be done although nothing arrives.
-func (e *engine) nextRetry(moreMethods bool) time.Time {
-	next := time.Now().Add(e.opt.Budget)
+// nextDue is when something is to be done although nothing arrives.
+func (e *engine) nextDue(moreMethods bool) time.Time {
+	next := time.Now().Add(time.Hour)
 	for i, p := range e.probers {
 		if !p.finished() && (p.retries() || moreMethods && i == len(e.probers)-1) {
 			next = earlier(next, p.retryAt())
+		}
+		if p.hurries() {
+			next = earlier(next, p.roundAt())
 		}
 	}
 	return next
 }
 
-// retryDue asks again for the end of the path where it is time.
-func (e *engine) retryDue() {
+// askDue sends the next quick round, and looks again for the end of the path,
+// where it is time.
+func (e *engine) askDue() {
 	if e.reached() {
 		return
 	}
 	now := time.Now()
 	for _, p := range e.probers {
+		if p.hurries() && !now.Before(p.roundAt()) {
+			p.wave()
+		}
 		if !p.finished() && p.retries() && !now.Before(p.retryAt()) {
 			p.retry()
 		}

@@ -81,7 +81,7 @@ func TestJSONContract(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	for _, after := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond, 65 * time.Millisecond, 120 * time.Millisecond, 255 * time.Millisecond} {
+	for _, after := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond, 65 * time.Millisecond, 85 * time.Millisecond, 99 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
 			inLab(t, plan{}, func(t *testing.T, l *lab) {
 				ctx, cancel := context.WithTimeout(context.Background(), after)
@@ -109,7 +109,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestBudget(t *testing.T) {
 	inLab(t, plan{}, func(t *testing.T, l *lab) {
-		res := traced(t, l, Options{Budget: 100 * time.Millisecond})
+		res := traced(t, l, Options{Budget: 90 * time.Millisecond})
 		if len(res.Warnings) != 1 || !res.Reached {
 			t.Errorf("reached %v, warnings %q; want a warning that it was stopped", res.Reached, res.Warnings)
 		}

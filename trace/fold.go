@@ -61,7 +61,7 @@ func (f *Fold) Add(ev Event) {
 	case End:
 		f.finished = true
 	}
-	if ev.At.After(f.last) {
+	if ev.At.After(f.last) && (!f.finished || ev.Kind == End) {
 		f.last = ev.At
 	}
 }

@@ -56,7 +56,7 @@ func TestHopsBehindASlowLinkLoseNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, h := range res.Hops[:len(res.Hops)-1] { // a UDP destination has a limit of its own
-					if h.Sent != h.Received {
+					if h.Sent != h.Received && !h.Silent {
 						t.Errorf("%v, %v ms one way: hop %d answered %d of %d", m, int(oneWay), h.TTL, h.Received, h.Sent)
 					}
 				}

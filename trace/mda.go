@@ -55,7 +55,7 @@ type discovery struct {
 func newDiscovery(opt Options, po PathOptions) *discovery {
 	d := &discovery{opt: opt, po: po, rule: newStopRule(po.Failure), start: time.Now(), window: pathWindow,
 		keys: make(map[uint16]bool), nodes: make(map[Place]*node), hops: make([][]*node, opt.MaxHops+2),
-		arrivals: make(chan flowArrival, 1024), names: newLookups(opt.Names), named: make(map[netip.Addr]string)}
+		arrivals: make(chan flowArrival, 1024), names: newLookups(opt.Names, nil), named: make(map[netip.Addr]string)}
 	d.budget = &netprobe.Budget{}
 	if b, ok := opt.Network.(interface{ Budget() *netprobe.Budget }); ok && b.Budget() != nil {
 		d.budget = b.Budget()

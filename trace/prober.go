@@ -10,8 +10,16 @@ import (
 	"github.com/whyslow/whyslow/internal/wire"
 )
 
+const (
+	// maxHops is the largest TTL that can be asked for.
+	maxHops = 64
+	// maxSeq is where sequence numbers begin again. UDP sockets that give each
+	// probe a port of its own have no room for more.
+	maxSeq = 32000
+)
+
 // prober sends the probes of one method and keeps what it needs to know when
-// to send the next.
+// to send the next. Which probes a round has is in rounds.go.
 type prober struct {
 	engine   *engine
 	method   netprobe.Method
@@ -23,12 +31,13 @@ type prober struct {
 	done     chan struct{} // closed when receive has returned
 	dead     error         // why it can send or receive no more
 	seq      uint16
-	front    int       // the largest TTL sent
-	window   int       // how far front may be ahead of the last answer
-	round    int       // waves sent after the first
-	rounds   int       // of looking for the destination
-	waved    time.Time // when the last wave began
+	asked    [maxHops + 1]int // probes sent, by TTL
+	looks    int              // how often the end of the path was looked for
+	looked   time.Time        // when last
 	lastSend time.Time
+	limited  bool // the destination answers by ICMP errors, which are limited
+	rounding
+	lone
 }
 
 // receive passes answers on until ctx ends. It runs in its own goroutine.
@@ -58,11 +67,14 @@ func (p *prober) fail(err error) {
 	}
 }
 
-func (p *prober) send(ttl int) {
+// send sends one probe of a round.
+func (p *prober) send(ttl, round int) {
 	if p.dead != nil || p.engine.left {
 		return
 	}
-	p.seq++
+	if p.seq++; p.seq > maxSeq {
+		p.seq = 1
+	}
 	p.budget.Take(p.engine.opt.Dst, ttl, time.Now())
 	at, err := p.conn.Send(wire.Probe{Seq: p.seq, TTL: ttl})
 	if err != nil {
@@ -70,8 +82,8 @@ func (p *prober) send(ttl int) {
 		return
 	}
 	p.lastSend = at
-	p.front = max(p.front, ttl)
-	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: p.seq, TTL: ttl, Round: p.round})
+	p.asked[ttl]++
+	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: p.seq, TTL: ttl, Round: round})
 }
 
 // learn keeps the account of ICMP errors that the instruments share.
@@ -84,28 +96,16 @@ func (p *prober) learn(ttl int, from netip.Addr, kind wire.Kind) {
 	p.budget.Learn(dst, ttl, from, time.Now())
 }
 
-// firstWave probes every TTL once if that is safe. Echo replies are exempt
-// from limits on errors; the answers of a UDP destination are not, so UDP goes
-// out in a window (and TCP too, to spare the server the half-open connects).
-func (p *prober) firstWave(known int) {
-	p.rounds = 1
-	p.waved = time.Now()
-	last := p.engine.opt.MaxHops
-	if p.method != netprobe.ICMP {
-		last = min(last, known+p.window)
-	}
-	for ttl := 1; ttl <= last; ttl++ {
-		p.send(ttl)
-	}
-}
-
-// extend moves the window behind an answer.
-func (p *prober) extend() {
-	if p.finished() || p.view.endTTL() > 0 {
-		return
-	}
-	for last := min(p.view.lastAnswered()+p.window, p.engine.opt.MaxHops); p.front < last && p.dead == nil; {
-		p.send(p.front + 1)
+// firstWave probes every TTL once, whatever the method: a pass takes one round
+// trip. The probes that go past a UDP destination draw on its errors, but they
+// leave in order of TTL, so the first of its six answers is to the probe that
+// just reached it.
+func (p *prober) firstWave() {
+	now := time.Now()
+	p.looks, p.looked = 1, now
+	p.round, p.waved = 1, now
+	for ttl := p.engine.opt.FirstHop; ttl <= p.engine.opt.MaxHops; ttl++ {
+		p.send(ttl, 0)
 	}
 }
 
@@ -117,78 +117,52 @@ func (p *prober) finished() bool {
 	return p.dead != nil || v.destTTL() > 0 || v.endTTL() > 0 || v.lastAnswered() >= p.engine.opt.MaxHops
 }
 
-// retries reports whether the end of the path is worth asking for again: once
-// soon, and once when a limit on errors has passed. A window that is not open
-// fully yet may open further each time.
-func (p *prober) retries() bool {
-	return p.rounds < 3 || p.front < p.engine.opt.MaxHops
-}
+// retries reports whether the end of the path is worth looking for again: once
+// soon, and once when a limit on errors has passed.
+func (p *prober) retries() bool { return p.looks < 3 }
 
-// retryAt is when the end of the path may be asked for again.
+// retryAt is when the end of the path may be looked for again.
 func (p *prober) retryAt() time.Time {
-	at := p.lastSend.Add(max(unknownPatience, p.view.patience()))
-	if p.rounds >= 2 && p.front >= p.engine.opt.MaxHops {
-		if limited := p.engine.start.Add(limitedAfter); limited.After(at) {
-			return limited
-		}
+	at := p.looked.Add(max(unknownPatience, p.view.patience()))
+	if p.looks >= 2 {
+		return later(at, p.engine.start.Add(limitedAfter))
 	}
 	return at
 }
 
-// retry asks again for everything behind the last answer, and opens the window
-// further: a run of silent hops may have filled it.
+// retry asks again for everything behind the last answer, in order of TTL: a
+// destination that has one error left answers the probe that just reaches it.
 func (p *prober) retry() {
-	p.rounds++
-	from := p.view.lastAnswered() + 1
-	last := p.front
-	if p.method != netprobe.ICMP {
-		// The destination, if the window holds it, answered the lowest TTL
-		// first; a few are enough to find it.
-		last = min(last, from+window-1)
-		p.window *= 2
-	}
-	for ttl := from; ttl <= last; ttl++ {
-		p.send(ttl)
-	}
-	p.extend()
-}
-
-// wave asks every hop up to the end of the path once more.
-func (p *prober) wave() {
-	p.waved = time.Now()
-	p.round++
-	n := p.view.length()
-	counts := p.view.answers()
-	doubtful := 0 // the first of up to three silent hops before the destination
-	for ttl := n - 1; ttl > max(0, n-4) && counts[ttl] == 0 && p.view.destTTL() == n; ttl-- {
-		doubtful = ttl
-	}
-	for ttl := 1; ttl <= n; ttl++ {
-		if counts[ttl] > 0 && p.spent(ttl) {
-			continue // it has answered, and its silence now would look like loss
-		}
-		p.send(ttl)
-		// Silent hops just before the destination may be the destination
-		// itself, its answers lost: ask more, or the path is too long.
-		if doubtful > 0 && ttl >= doubtful && ttl < n {
-			p.send(ttl)
-			p.send(ttl)
-		}
+	p.looks++
+	p.looked = time.Now()
+	from := max(p.view.lastAnswered()+1, p.engine.opt.FirstHop)
+	for ttl := from; ttl <= p.engine.opt.MaxHops; ttl++ {
+		p.send(ttl, max(p.round-1, 0))
 	}
 }
 
-// spent reports whether the router at a TTL has sent as many errors as routers
-// send in a row, for this method or for others.
-func (p *prober) spent(ttl int) bool {
-	return p.view.destTTL() != ttl && p.budget.Left(p.engine.opt.Dst, ttl, time.Now()) < 1
+// silent are the TTLs before the end of the path that nobody answered.
+func (p *prober) silent() []int {
+	var ttls []int
+	for ttl := p.engine.opt.FirstHop; ttl < p.view.length(); ttl++ {
+		if p.answers(ttl) == 0 {
+			ttls = append(ttls, ttl)
+		}
+	}
+	return ttls
+}
+
+// answers is how many probes of a TTL were answered.
+func (p *prober) answers(ttl int) int {
+	return p.view.answered(ttl)
 }
 
 // lastDue is how long the last answers are waited for. A hop that has not
 // answered at all gets longer: its control plane may be slow.
 func (p *prober) lastDue() time.Time {
-	wait := p.view.patience()
-	if len(p.view.silent()) > 0 && p.view.maxRTT > 0 {
-		wait = max(wait, p.view.maxRTT+slowRouter)
+	due := p.lastSend.Add(p.view.patience())
+	if len(p.silent()) > 0 && p.view.maxRTT > 0 {
+		due = later(due, p.waved.Add(p.view.maxRTT+slowRouter))
 	}
-	return p.lastSend.Add(wait)
+	return due
 }

@@ -277,6 +277,10 @@ func (r *reader) loop() []Sentence {
 		}
 		addrs = append(addrs, a)
 	}
+	// Routers in a loop soon have no errors left for what comes round again.
+	for len(addrs) > 0 && !addrs[len(addrs)-1].IsValid() {
+		addrs = addrs[:len(addrs)-1]
+	}
 	for period := 2; period <= 8 && 2*period <= len(addrs); period++ {
 		n := 0 // length of the tail that repeats with the period
 		for i := len(addrs) - 1; i >= period && addrs[i].IsValid() && addrs[i] == addrs[i-period]; i-- {

@@ -22,14 +22,10 @@ const (
 	unknownPatience = 200 * time.Millisecond
 	// slowRouter is how much later than the slowest answer a hop that has not
 	// answered at all is still waited for: control planes are slow.
-	slowRouter = 150 * time.Millisecond
+	slowRouter = 180 * time.Millisecond
 	// limitedAfter is when a destination that answers by ICMP errors is asked
 	// once more: Linux gives each asker one error a second.
 	limitedAfter = time.Second
-	// window is how many TTLs beyond the last answer UDP and TCP probes may be
-	// ahead. A UDP destination answers six probes and then one a second, so
-	// with this window and two more waves none is left unanswered.
-	window = 4
 )
 
 // Run traces the path and returns what it found. When ctx ends it returns what
@@ -59,10 +55,12 @@ func Events(ctx context.Context, opt Options) iter.Seq2[Event, error] {
 			yield(Event{}, err)
 			return
 		}
-		bounded, cancel := context.WithTimeout(ctx, opt.Budget)
+		bounded, cancel := context.WithCancel(ctx)
+		if opt.Budget > 0 {
+			bounded, cancel = context.WithTimeout(ctx, opt.Budget)
+		}
 		defer cancel()
-		e := &engine{opt: opt, yield: yield, cancel: cancel, arrivals: make(chan arrival, 256)}
-		e.names = newLookups(opt.Names)
+		e := newEngine(opt, yield, cancel)
 		err := e.run(bounded)
 		e.close()
 		switch {
@@ -87,19 +85,40 @@ func (o *Options) normalise() error {
 		return ErrNoDestination
 	case o.Method > netprobe.TCP:
 		return fmt.Errorf("trace: unknown method %d", o.Method)
-	case o.MaxHops < 0 || o.Queries < 0 || o.Wait < 0 || o.Interval < 0 || o.NamesGrace < 0 || o.Budget < 0:
+	case o.MaxHops < 0 || o.FirstHop < 0 || o.Wait < 0 || o.Interval < 0 || o.NamesGrace < 0 || o.Budget < 0:
 		return errors.New("trace: negative option")
 	}
 	if o.Network == nil {
 		o.Network = &netprobe.Host{}
 	}
-	o.MaxHops = min(cmp.Or(o.MaxHops, 30), 64)
-	o.Queries = min(cmp.Or(o.Queries, 3), 10)
+	o.MaxHops = min(cmp.Or(o.MaxHops, 30), maxHops)
+	o.FirstHop = cmp.Or(o.FirstHop, 1)
+	if o.FirstHop > o.MaxHops {
+		return fmt.Errorf("trace: first hop %d lies beyond the last, %d", o.FirstHop, o.MaxHops)
+	}
+	o.Queries = cmp.Or(o.Queries, 3)
 	o.Wait = cmp.Or(o.Wait, 1200*time.Millisecond)
-	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
 	o.NamesGrace = cmp.Or(o.NamesGrace, 300*time.Millisecond)
-	o.Budget = cmp.Or(o.Budget, 5*time.Second)
+	if o.Budget == 0 && o.Queries > 0 {
+		o.Budget = 5*time.Second + time.Duration(o.Queries-1)*o.interval(0)
+	}
 	return nil
+}
+
+// interval is the time between rounds, given the largest round trip seen to a
+// destination that answered, 0 if unknown.
+func (o *Options) interval(rtt time.Duration) time.Duration {
+	switch {
+	case o.Interval > 0:
+		return o.Interval
+	case o.Queries < 0:
+		return time.Second
+	case o.Queries >= errorBurst:
+		return 100 * time.Millisecond
+	case rtt > 0:
+		return min(max(rtt/3, 5*time.Millisecond), 20*time.Millisecond)
+	}
+	return 20 * time.Millisecond
 }
 
 // methods are the protocols to try, in order.
@@ -124,15 +143,19 @@ func (o *Options) config(m netprobe.Method) netprobe.Config {
 	return c
 }
 
-// run is the whole trace: find the destination, ask the remaining times, wait
-// for names.
+// run is the whole trace: find the destination, ask the remaining times, ask
+// again what is missing, wait for names.
 func (e *engine) run(ctx context.Context) error {
 	e.start = time.Now()
 	if err := e.find(ctx); err != nil {
 		return err
 	}
+	e.sought = true
 	if p := e.bestProber(); p != nil {
-		if err := e.waves(ctx, p); err != nil {
+		if err := e.rounds(ctx, p); err != nil {
+			return err
+		}
+		if err := e.complete(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -146,17 +169,20 @@ func (e *engine) run(ctx context.Context) error {
 // their late answers count.
 func (e *engine) find(ctx context.Context) error {
 	methods := e.opt.methods()
-	// The remaining waves go out inside Wait, so that a silent destination
-	// does not cost them on top.
-	wavesTime := time.Duration(e.opt.Queries-1) * e.opt.Interval
-	deadline := e.start.Add(max(e.opt.Wait-wavesTime, e.opt.Wait/4))
+	// Quick rounds go out inside Wait, so that a silent destination does not
+	// cost them on top.
+	patience := e.opt.Wait
+	if quick := time.Duration(e.opt.Queries-1) * e.opt.interval(0); quick > 0 && quick < patience/2 {
+		patience -= quick
+	}
+	deadline := e.start.Add(patience)
 	var failed error
 	for {
-		for len(methods) > 0 && e.newestSpent() {
+		for len(methods) > 0 && !e.reached() && e.newestSpent() {
 			p, err := e.open(ctx, methods[0])
 			methods = methods[1:]
 			if err == nil {
-				p.firstWave(e.knownHops())
+				p.firstWave()
 				continue
 			}
 			failed = err
@@ -173,37 +199,43 @@ func (e *engine) find(ctx context.Context) error {
 		if e.reached() || len(methods) == 0 && e.exhausted() || !time.Now().Before(deadline) {
 			return ctx.Err()
 		}
-		next := func() time.Time { return earlier(deadline, e.nextRetry(len(methods) > 0)) }
+		next := func() time.Time { return earlier(deadline, e.nextDue(len(methods) > 0)) }
 		found := func() bool { return e.reached() || e.newestSpent() && len(methods) > 0 }
 		if err := e.collect(ctx, next, found); err != nil {
 			return err
 		}
-		e.retryDue()
+		e.askDue()
 	}
 }
 
-// waves sends the remaining queries up to the end of the path, and waits for
-// what is still under way.
-func (e *engine) waves(ctx context.Context, p *prober) error {
-	never := func() bool { return false }
-	for q := 1; q < e.opt.Queries; q++ {
-		due := p.waved.Add(e.opt.Interval)
-		if err := e.collect(ctx, func() time.Time { return due }, never); err != nil {
+// rounds sends what is left of the queries up to the end of the path.
+func (e *engine) rounds(ctx context.Context, p *prober) error {
+	dead := func() bool { return p.dead != nil }
+	for p.more() && !dead() {
+		if err := e.collect(ctx, p.roundAt, dead); err != nil {
 			return err
 		}
-		p.wave()
-	}
-	settled := func() bool { return !p.view.waiting() }
-	if e.opt.Queries == 1 {
-		due := func() time.Time { return p.lastSend.Add(p.view.patience()) }
-		if err := e.collect(ctx, due, settled); err != nil {
-			return err
-		}
-		for _, ttl := range p.view.silent() {
-			p.send(ttl)
+		if !dead() && !time.Now().Before(p.roundAt()) {
+			p.wave()
 		}
 	}
-	return e.collect(ctx, p.lastDue, settled)
+	return nil
+}
+
+// complete waits for what is under way, asks the hops that stayed silent once
+// more, and waits for those. It never waits once all answers are in.
+func (e *engine) complete(ctx context.Context, p *prober) error {
+	due := func() time.Time { return p.lastSend.Add(p.view.patience()) }
+	if err := e.collect(ctx, due, func() bool { return !p.owed() }); err != nil {
+		return err
+	}
+	if p.round <= quickRounds {
+		p.askSilent()
+	}
+	if err := e.collect(ctx, p.lastDue, func() bool { return !p.view.waiting() }); err != nil {
+		return err
+	}
+	return e.askAlone(ctx, p)
 }
 
 func later(a, b time.Time) time.Time {

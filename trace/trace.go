@@ -1,12 +1,12 @@
 // Package trace finds the routers on the way to a host and tells which of them
 // really cost time or packets.
 //
-// Opinions: every TTL is probed at once and only what is missing is asked
-// again, so a trace takes about one round trip to the destination; a router
-// that answers late is not a router that forwards late, so delay and loss are
-// read from what lies behind a hop (Segments, LossAt), never from the hop
-// alone; and loss is sampled by echoes to addresses, which no router's limit on
-// ICMP errors touches (Sample).
+// Opinions: every TTL is probed at once, by every method, and only what is
+// missing is asked again, so a pass takes one round trip to the destination; a
+// router that answers late is not a router that forwards late, so delay and
+// loss are read from what lies behind a hop (Segments, LossAt), never from the
+// hop alone; and loss is sampled by echoes to addresses, which no router's limit
+// on ICMP errors touches (Sample).
 //
 // Limits: one flow is traced, so of several parallel paths one is seen.
 package trace
@@ -47,8 +47,11 @@ type Options struct {
 	// all methods. Zero means 1.2 s. Waits for hops follow from the round
 	// trips seen.
 	Wait time.Duration
-	// Interval is the least time between two probes to the same TTL. Zero
-	// means 100 ms.
+	// Interval is the time between two rounds, and so the least between two
+	// probes to the same TTL. Zero means a third of the round trip to the
+	// destination, 5 to 20 ms, for up to five rounds, which is what routers
+	// send errors for; 100 ms for more, and 1 s if Queries is negative. Where
+	// a router has no errors left, a round leaves it out.
 	Interval time.Duration
 	// Source, Interface and Unprivileged are as in netprobe.Config.
 	Source       netip.Addr

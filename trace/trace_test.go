@@ -252,7 +252,8 @@ func TestOptions(t *testing.T) {
 	for _, opt := range []Options{
 		{},
 		{Dst: addr4(1), Method: 9},
-		{Dst: addr4(1), Queries: -1},
+		{Dst: addr4(1), Interval: -1},
+		{Dst: addr4(1), FirstHop: 9, MaxHops: 8},
 	} {
 		if res, err := Run(context.Background(), opt); err == nil || res == nil {
 			t.Errorf("%+v: result %v, error %v; want both", opt, res, err)
@@ -272,7 +273,8 @@ func TestSlowControlPlane(t *testing.T) {
 	for _, d := range []time.Duration{50 * time.Millisecond, 220 * time.Millisecond, 300 * time.Millisecond} {
 		t.Run(d.String(), func(t *testing.T) {
 			inLab(t, slow(d), func(t *testing.T, l *lab) {
-				res := traced(t, l, Options{})
+				// A trace that takes its time waits longer.
+				res := traced(t, l, Options{Interval: d / 3})
 				checkSound(t, l, res)
 				for _, s := range Segments(res) {
 					if s.Delay > 11*time.Millisecond {

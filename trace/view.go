@@ -47,6 +47,7 @@ func (a answers) sum() int { return a.router + a.destination + a.refusal }
 type probe struct {
 	seq      uint16
 	ttl      int // that it counts for; 0 is none
+	left     int // the TTL it left with
 	round    int
 	epoch    int
 	at       time.Time
@@ -72,7 +73,7 @@ func (v *view) sent(ev Event) {
 	v.round = max(v.round, ev.Round)
 	v.farthest = max(v.farthest, ev.TTL)
 	v.index[ev.Seq] = v.first + len(v.probes)
-	v.probes = append(v.probes, probe{seq: ev.Seq, ttl: ev.TTL, round: ev.Round, epoch: v.route.epoch, at: ev.At})
+	v.probes = append(v.probes, probe{seq: ev.Seq, ttl: ev.TTL, left: ev.TTL, round: ev.Round, epoch: v.route.epoch, at: ev.At})
 	v.settle()
 }
 

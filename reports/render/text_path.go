@@ -180,7 +180,7 @@ func expected(t *trace.Result, h *trace.Hop, icmp string) bool {
 	switch icmp {
 	case "":
 		return true
-	case "echo reply", "port unreachable", "tcp reply", "udp reply", "syn-ack":
+	case "echo reply", "port unreachable", "udp reply", "syn-ack", "reset", "tcp reply":
 		return t.Reached && t.HopCount != nil && *t.HopCount == h.TTL
 	}
 	return icmp == "time exceeded"
