@@ -34,14 +34,14 @@ func TestBounds(t *testing.T) {
 		})
 	})
 	t.Run("options", func(t *testing.T) {
-		for _, o := range []Options{{}, {Dst: addr4(1), Method: netprobe.TCP}, {Dst: addr4(1), Wait: -1}} {
+		for _, o := range []Options{{}, {Dst: addr4(1), Method: netprobe.TCP + 1}, {Dst: addr4(1), Wait: -1}} {
 			if res, err := Run(context.Background(), o); err == nil || res == nil {
 				t.Errorf("%+v: %v, %v", o, res, err)
 			}
 		}
 	})
 	t.Run("denied", func(t *testing.T) {
-		inLab(t, plan{host: modelnet.Options{Deny: []netprobe.Method{netprobe.ICMP, netprobe.UDP}}}, func(t *testing.T, l *lab) {
+		inLab(t, plan{host: modelnet.Options{Deny: []netprobe.Method{netprobe.ICMP, netprobe.UDP, netprobe.TCP}}}, func(t *testing.T, l *lab) {
 			if _, err := Run(context.Background(), Options{Network: l.Network, Dst: l.dst}); !errors.Is(err, netprobe.ErrNotPermitted) {
 				t.Errorf("error %v, want ErrNotPermitted", err)
 			}

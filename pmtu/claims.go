@@ -29,7 +29,7 @@ func (s *session) firstSent(size int) time.Time {
 // one byte too large. A router further up may have spoken for larger sizes;
 // that does not help a sender of this one.
 func (m *measurement) signal(s *session, f findings) {
-	m.res.Signalled = s.signalled(f.passed + 1)
+	m.res.Signalled = m.res.Signalled || s.signalled(f.passed+1)
 	m.res.BlackHole = !m.res.Signalled
 	best := 0 // the size nearest above the MTU that somebody spoke of
 	for _, sh := range s.shots {

@@ -33,11 +33,13 @@ type Options struct {
 	Dst netip.Addr
 	// Name is the name the user gave for Dst, for the result only.
 	Name string
-	// Method is ICMP or UDP. Auto (zero) begins with ICMP echo and falls back
-	// to UDP when the destination answers no echo.
+	// Method is ICMP, UDP or TCP. Auto (zero) begins with ICMP echo and falls
+	// back to UDP, and then to TCP, when the destination answers none of it.
 	Method netprobe.Method
 	// Port is the destination port of UDP probes. Zero means 33434.
 	Port uint16
+	// TCPPort is the destination port of TCP probes. Zero means 443.
+	TCPPort uint16
 	// HopCount is the destination's TTL if a trace found it. Zero means
 	// unknown.
 	HopCount int
@@ -71,7 +73,7 @@ func (o *Options) normalise() error {
 	switch {
 	case !o.Dst.IsValid():
 		return ErrNoDestination
-	case o.Method > netprobe.UDP:
+	case o.Method > netprobe.TCP:
 		return fmt.Errorf("pmtu: method %v cannot measure sizes", o.Method)
 	case o.HopCount < 0 || o.RTT < 0 || o.MaxHops < 0 || o.Wait < 0 || o.MaxPackets < 0 || o.Budget < 0:
 		return errors.New("pmtu: negative option")
@@ -85,6 +87,7 @@ func (o *Options) normalise() error {
 			o.Wait = min(o.Wait, 3*o.RTT+200*time.Millisecond)
 		}
 	}
+	o.TCPPort = cmp.Or(o.TCPPort, 443)
 	o.MaxHops = min(cmp.Or(o.MaxHops, 30), 64)
 	o.MaxPackets = cmp.Or(o.MaxPackets, 300)
 	o.Budget = cmp.Or(o.Budget, 8*time.Second)
@@ -96,13 +99,16 @@ func (o *Options) methods() []netprobe.Method {
 	if o.Method != netprobe.Auto {
 		return []netprobe.Method{o.Method}
 	}
-	return []netprobe.Method{netprobe.ICMP, netprobe.UDP}
+	return []netprobe.Method{netprobe.ICMP, netprobe.UDP, netprobe.TCP}
 }
 
 func (o *Options) config(m netprobe.Method) netprobe.Config {
 	c := netprobe.Config{Method: m, Source: o.Source, Interface: o.Interface, Unprivileged: o.Unprivileged}
-	if m == netprobe.UDP {
+	switch m {
+	case netprobe.UDP:
 		c.Port = o.Port
+	case netprobe.TCP:
+		c.Port, c.Segments = o.TCPPort, true
 	}
 	return c
 }

@@ -100,6 +100,9 @@ func (m *measurement) run(ctx context.Context) error {
 	if silent == "" {
 		return failed
 	}
+	if failed != nil {
+		m.warn("not every probe could be sent from this host: %v", failed)
+	}
 	m.warn("the path MTU was not measured: the destination does not answer %s probes of any size", silent)
 	return nil
 }
@@ -109,6 +112,9 @@ func (m *measurement) run(ctx context.Context) error {
 func (m *measurement) measure(ctx context.Context, s *session) (answered bool, err error) {
 	m.res.Method = s.method.String()
 	m.interfaceInfo(s)
+	if s.method == netprobe.TCP {
+		return m.measureTCP(ctx, s)
+	}
 	f, err := s.search(ctx, &locator{opt: &m.opt})
 	m.interfaceInfo(s)
 	if !f.answered {

@@ -45,6 +45,9 @@ func (s *session) search(ctx context.Context, loc *locator) (findings, error) {
 	if s.info.InterfaceMTU > 0 {
 		f.top = min(f.top, s.info.InterfaceMTU)
 	}
+	if s.info.Largest > 0 {
+		f.top = min(f.top, s.info.Largest)
+	}
 	if err := s.fireAll(s.firstSizes(f.top)); err != nil {
 		return f, err
 	}

@@ -113,7 +113,7 @@ func (p *path) sampleLoaded(ctx context.Context) {
 
 func (p *path) pathMTU(ctx context.Context, dst netip.Addr, tr *trace.Result) {
 	p.say("pmtu", "measuring the path MTU")
-	o := pmtu.Options{Network: p.network, Dst: dst, Name: p.target.url.Hostname(),
+	o := pmtu.Options{Network: p.network, Dst: dst, Name: p.target.url.Hostname(), TCPPort: p.target.port(),
 		Source: p.opt.Source, Interface: p.opt.Interface}
 	if tr != nil && tr.HopCount != nil {
 		o.HopCount = *tr.HopCount

@@ -64,6 +64,10 @@ type Config struct {
 	// for the answer to the probe before. By default up to 128 connect at once,
 	// each from a port of its own. It changes nothing elsewhere.
 	Serial bool
+	// Segments asks, for TCP, for probes of any size: data of established
+	// connections, whose acknowledgement is the answer (a PortReply). The
+	// destination's MSS bounds the size, see Info.Largest.
+	Segments bool
 }
 
 // Info is what is known of an open Conn.
@@ -73,6 +77,7 @@ type Info struct {
 	Source       netip.Addr // local address in use
 	SourcePort   uint16     // local port, or the identifier of echoes; 0 if each probe has another
 	InterfaceMTU int        // bytes; 0 means unknown
+	Largest      int        // bytes; the largest probe that the destination takes (TCP: by its MSS); 0 means any
 	CachedMTU    int        // the kernel's path MTU cache (IP_MTU); 0 means unknown or same as InterfaceMTU
 	FlowStable   bool       // every probe keeps one 5-tuple, so one ECMP path
 }
