@@ -30,7 +30,7 @@ func formats() []format {
 
 // traceFormats are those of a saved trace.
 func traceFormats() []format {
-	return append(formats(), format{"csv", []string{"csv"}}, format{"mtr", []string{"mtr"}})
+	return append(formats(), format{"csv", []string{"csv"}}, format{"mtr", []string{"mtr"}}, format{"dot", []string{"dot", "gv"}})
 }
 
 func formatNames(list []format) []string {

@@ -33,7 +33,7 @@ func ReportForms() Forms[reports.Report] {
 // TraceForms returns the forms of a path trace on its own.
 func TraceForms() Forms[trace.Result] {
 	f := single("Path to", func(t *trace.Result) (string, part) { return t.Target.Name, part{trace: t} })
-	f.More = []Form[trace.Result]{{"csv", TraceCSV}, {"mtr", MTR}}
+	f.More = []Form[trace.Result]{{"csv", TraceCSV}, {"mtr", MTR}, {"dot", TraceDOT}}
 	return f
 }
 

@@ -20,6 +20,9 @@ func (b *builder) instruments(p part, verbose bool) []section {
 	}
 	if p.trace != nil {
 		out = append(out, b.path(p.trace))
+		if p.trace.Paths != nil {
+			out = append(out, b.paths(p.trace.Paths))
+		}
 	}
 	if p.pmtu != nil {
 		out = append(out, b.pmtu(p.pmtu))

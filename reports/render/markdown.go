@@ -122,6 +122,9 @@ func (m *markdown) instruments(p part, verbose bool) {
 	}
 	if p.trace != nil {
 		m.section("Path", func(s *sheet) { s.path(p.trace, verbose) })
+		if p.trace.Paths != nil {
+			m.section("Parallel paths", func(s *sheet) { s.paths(p.trace, true) })
+		}
 	}
 	if p.pmtu != nil {
 		m.section("Path MTU", func(s *sheet) { s.pmtu(p.pmtu) })

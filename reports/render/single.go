@@ -43,6 +43,9 @@ func (s *sheet) instruments(p part, verbose bool) {
 	}
 	if p.trace != nil {
 		s.path(p.trace, verbose)
+		if p.trace.Paths != nil {
+			s.paths(p.trace, verbose)
+		}
 	}
 	if p.pmtu != nil {
 		s.pmtu(p.pmtu)
