@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/whyslow/whyslow/internal/netprobe"
-	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports/render"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -27,6 +26,7 @@ type traceOptions struct {
 	noNames  bool
 	noMTU    bool
 	samples  int
+	flows    int // to find parallel paths with; 0 is none
 }
 
 // method are the switches that choose a probe protocol.
@@ -63,6 +63,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
   whyslow trace -n -q 10 www.example.com   no names, ten probes a hop
   whyslow trace -c 60 www.example.com      sixty rounds, one each second
   whyslow trace -c 60 --format mtr www.example.com    for a ticket
+  whyslow trace --paths 64 www.example.com the parallel paths, and the bad one of them
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
 		Args: oneArg("host", "whyslow trace www.example.com"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,6 +84,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
 	o.samples = 100
 	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
+	fs.Var(countValue{&o.flows, 2, 512}, "paths", "find parallel paths (ECMP) with up to N flows, and the bad one among them")
 	fs.BoolVar(&o.noMTU, "no-mtu", false, "do not measure the path MTU")
 	o.formats = append(traceFormats(), format{formatLines, []string{"jsonl", "ndjson"}})
 	o.addTo(fs, letters{source: "s"})
@@ -154,71 +156,6 @@ func (o *traceOptions) options(t target, m netprobe.Method) (trace.Options, erro
 		opt.Names, err = o.names()
 	}
 	return opt, err
-}
-
-// trace measures the path, then loss and the path MTU side by side: neither
-// disturbs the other, since echoes and "too big" are exempt from error limits.
-func (o *traceOptions) trace(ctx context.Context, p *progress, rec *recorder, t target, m netprobe.Method) (*trace.Result, error) {
-	p.set("resolving %s", t.host)
-	dst, err := o.first(ctx, t.host)
-	if err != nil {
-		return nil, err
-	}
-	opt, err := o.options(t, m)
-	if err != nil {
-		return nil, err
-	}
-	host := &netprobe.Host{}
-	opt.Network, opt.Dst = host, dst
-	p.set("tracing %s (%s)", t.host, dst)
-	round := 0
-	res, err := trace.Follow(ctx, opt, func(ev trace.Event) {
-		rec.event(ev)
-		if ev.Round > round {
-			round = ev.Round
-			p.set("tracing %s (%s): round %d of %d", t.host, dst, round+1, opt.Queries)
-		}
-	})
-	if err != nil || ctx.Err() != nil {
-		return res, err
-	}
-	p.set("tracing %s (%s): %d hops; sampling loss and MTU", t.host, dst, len(res.Hops))
-	mtu := make(chan *pmtu.Result, 1)
-	go func() {
-		if o.noMTU {
-			mtu <- nil
-			return
-		}
-		po := pmtu.Options{Network: host, Dst: dst, Name: t.host, Source: o.source, Interface: o.iface}
-		if res.HopCount != nil {
-			po.HopCount = *res.HopCount
-		}
-		r, err := pmtu.Run(ctx, po)
-		if err != nil && ctx.Err() == nil {
-			r = nil // no path MTU is no reason to lose the trace
-		}
-		mtu <- r
-	}()
-	if o.samples > 0 {
-		err = trace.Sample(ctx, res, trace.SampleOptions{
-			Network: host, Count: o.samples, Port: opt.Port, Source: o.source, Interface: o.iface,
-		})
-	}
-	addMTU(res, <-mtu)
-	return res, err
-}
-
-// addMTU enters a measured path MTU into a trace, as a whole and hop by hop.
-func addMTU(res *trace.Result, m *pmtu.Result) {
-	if m == nil {
-		return
-	}
-	res.PMTU = m.MTU
-	for i := range res.Hops {
-		if mtu, known := m.HopMTU(res.Hops[i].TTL); known {
-			res.Hops[i].MTU = &mtu
-		}
-	}
 }
 
 // outcome is the error a command ends with once its result is written.
