@@ -14,6 +14,7 @@ import (
 	"github.com/whyslow/whyslow/internal/diagnose"
 	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/reports/render"
+	"github.com/whyslow/whyslow/trace"
 )
 
 // grace is how long a measurement may take to return after Ctrl-C. The whole
@@ -161,6 +162,16 @@ func (c *common) names() (func(context.Context, netip.Addr) string, error) {
 		return nil, err
 	}
 	return diagnose.Names(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53), nil
+}
+
+// originLookup returns a function that finds the autonomous system of an
+// address in a zone, the usual one if empty.
+func (c *common) originLookup(zone string) (func(context.Context, netip.Addr) *trace.AS, error) {
+	cfg, err := dnscheck.LoadResolvConf(c.resolvConf)
+	if err != nil {
+		return nil, err
+	}
+	return diagnose.Origins(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53, zone), nil
 }
 
 // progress is one line on a terminal that tells what is being done. On

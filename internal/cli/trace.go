@@ -27,6 +27,8 @@ type traceOptions struct {
 	noMTU    bool
 	samples  int
 	flows    int // to find parallel paths with; 0 is none
+	origins  bool
+	asnZone  string
 }
 
 // method are the switches that choose a probe protocol.
@@ -63,7 +65,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
   whyslow trace -n -q 10 www.example.com   no names, ten probes a hop
   whyslow trace -c 60 www.example.com      sixty rounds, one each second
   whyslow trace -c 60 --format mtr www.example.com    for a ticket
-  whyslow trace --paths 64 www.example.com the parallel paths, and the bad one of them
+  whyslow trace --paths 64 www.example.com the parallel paths, the bad one named
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
 		Args: oneArg("host", "whyslow trace www.example.com"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,6 +84,8 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
 	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for a silent destination (default 1.2)")
 	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
+	fs.BoolVar(&o.origins, "asn", false, "look up whose each address is: AS number and name; a third party learns of it, by DNS")
+	fs.Var(textValue{&o.asnZone, "ZONE"}, "asn-zone", "ask this zone for --asn (default asn.cymru.com)")
 	o.samples = 100
 	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
 	fs.Var(countValue{&o.flows, 2, 512}, "paths", "find parallel paths (ECMP) with up to N flows, and the bad one among them")
@@ -154,6 +158,9 @@ func (o *traceOptions) options(t target, m netprobe.Method) (trace.Options, erro
 	var err error
 	if !o.noNames {
 		opt.Names, err = o.names()
+	}
+	if err == nil && (o.origins || o.asnZone != "") {
+		opt.Origin, err = o.originLookup(o.asnZone)
 	}
 	return opt, err
 }
