@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 	"unsafe"
 
@@ -12,11 +12,12 @@ import (
 )
 
 // capture sees every packet of a device with the kernel's time of it, as
-// tcpdump does.
+// tcpdump does. It is no file of Go's, whose poller a packet would wake: that
+// wake-up comes in the middle of a send, before the sender's own time stamp.
 type capture struct {
-	file *os.File // so that closing it wakes a reader
-	buf  []byte
-	oob  []byte
+	fd  int
+	buf []byte
+	oob []byte
 }
 
 // captured is a packet; data is valid until the next one.
@@ -48,35 +49,32 @@ func openCapture(device string) (*capture, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("binding a packet socket to %s: %w", device, err)
 	}
-	return &capture{file: os.NewFile(uintptr(fd), "capture"), buf: make([]byte, 1<<16), oob: make([]byte, 256)}, nil
+	return &capture{fd: fd, buf: make([]byte, 1<<16), oob: make([]byte, 256)}, nil
 }
 
-// next waits for a packet. It fails once the capture is closed.
-func (c *capture) next() (captured, error) {
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return captured{}, err
+// wait waits until there is a packet, or for so long.
+func (c *capture) wait(atMost time.Duration) {
+	ts := unix.NsecToTimespec(int64(atMost))
+	// Whatever it says, next tells.
+	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, &ts, nil)
+}
+
+// next returns the next packet, and whether there is one.
+func (c *capture) next() (p captured, ok bool, err error) {
+	n, oobn, _, from, err := unix.Recvmsg(c.fd, c.buf, c.oob, unix.MSG_DONTWAIT)
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return captured{}, false, nil
+	case err != nil:
+		return captured{}, false, fmt.Errorf("reading a packet socket: %w", err)
 	}
-	var n, oobn int
-	var from unix.Sockaddr
-	var rerr error
-	err = raw.Read(func(fd uintptr) bool {
-		n, oobn, _, from, rerr = unix.Recvmsg(int(fd), c.buf, c.oob, 0)
-		return rerr != unix.EAGAIN
-	})
-	if err != nil {
-		return captured{}, err
-	}
-	if rerr != nil {
-		return captured{}, rerr
-	}
-	p := captured{data: c.buf[:n]}
+	p = captured{data: c.buf[:n]}
 	if ll, ok := from.(*unix.SockaddrLinklayer); ok {
 		p.outgoing = ll.Pkttype == unix.PACKET_OUTGOING
 	}
 	msgs, err := unix.ParseSocketControlMessage(c.oob[:oobn])
 	if err != nil {
-		return captured{}, err
+		return captured{}, false, err
 	}
 	for _, m := range msgs {
 		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(unix.Timespec{})) {
@@ -84,7 +82,7 @@ func (c *capture) next() (captured, error) {
 			p.at = time.Unix(ts.Unix())
 		}
 	}
-	return p, nil
+	return p, true, nil
 }
 
-func (c *capture) close() { _ = c.file.Close() }
+func (c *capture) close() { _ = unix.Close(c.fd) }

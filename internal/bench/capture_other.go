@@ -16,6 +16,7 @@ type captured struct {
 	data     []byte
 }
 
-func openCapture(string) (*capture, error) { return nil, netlab.ErrUnsupported }
-func (*capture) next() (captured, error)   { return captured{}, netlab.ErrUnsupported }
-func (*capture) close()                    {}
+func openCapture(string) (*capture, error)     { return nil, netlab.ErrUnsupported }
+func (*capture) wait(time.Duration)            {}
+func (*capture) next() (captured, bool, error) { return captured{}, false, netlab.ErrUnsupported }
+func (*capture) close()                        {}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/netlab"
@@ -20,13 +21,16 @@ func forge(w *world, lab *netlab.Lab, claim int) (stop func(), err error) {
 		return nil, err
 	}
 	var wg sync.WaitGroup
+	var stopping atomic.Bool
 	wg.Go(func() {
-		for {
-			p, err := c.next()
+		defer c.close()
+		for !stopping.Load() {
+			c.wait(10 * time.Millisecond)
+			p, ok, err := c.next()
 			if err != nil {
-				return // closed
+				return
 			}
-			if !p.outgoing || len(p.data) <= claim || !toward(p.data, w.dst) {
+			if !ok || !p.outgoing || len(p.data) <= claim || !toward(p.data, w.dst) {
 				continue
 			}
 			lie := tooBig(p.data, w.forger, w.src, claim)
@@ -35,7 +39,7 @@ func forge(w *world, lab *netlab.Lab, claim int) (stop func(), err error) {
 			}
 		}
 	})
-	return func() { c.close(); wg.Wait() }, nil
+	return func() { stopping.Store(true); wg.Wait() }, nil
 }
 
 // toward reports whether an IPv4 packet is for an address.

@@ -27,6 +27,7 @@ func sections() []section {
 	return []section{
 		{"path", rowNames, "speed and truth of one trace", runPaths},
 		{"destination", nil, "how often the destination is found at its true hop number", runDestination},
+		{"rtt", nil, "round trips against a packet capture", runRTT},
 		{"pmtu", narrowNames, "whether the path MTU is right, and how soon", runPMTU},
 	}
 }
@@ -86,7 +87,7 @@ func (o *options) wants(section, row string, byDefault bool) bool {
 // benchPath runs everything that is asked for, inside the lab.
 func benchPath(ctx context.Context, o options, out io.Writer) error {
 	start := time.Now()
-	if err := header(ctx, &o, out); err != nil {
+	if err := preface(ctx, &o, out); err != nil {
 		return err
 	}
 	missed, promised := 0, 0
@@ -111,8 +112,8 @@ func benchPath(ctx context.Context, o options, out io.Writer) error {
 	return err
 }
 
-// header says where and with what is measured.
-func header(ctx context.Context, o *options, out io.Writer) error {
+// preface says where and with what is measured.
+func preface(ctx context.Context, o *options, out io.Writer) error {
 	t := &table{title: "bench path"}
 	t.note("Linux %s, %d CPUs, %s", kernel(), runtime.NumCPU(), runtime.Version())
 	var names []string
