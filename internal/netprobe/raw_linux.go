@@ -109,13 +109,15 @@ func (c *rawConn) arrivalOptions() []option {
 // listen opens what answers come by: ICMP always, and the probes' own protocol.
 func (c *rawConn) listen(ctx context.Context, cfg Config) error {
 	icmp, err := withSocket(ctx, c.fam, unix.SOCK_RAW, c.fam.icmp, "raw-icmp", func(fd int) error {
+		// The filters come before the rest, so that little of what is
+		// others' is queued meanwhile.
+		if err := errors.Join(filterICMP(fd, c.fam), filterQuotes(fd, c.fam, c.flow)); err != nil {
+			return err
+		}
 		if err := setOptions(fd, c.arrivalOptions()...); err != nil {
 			return err
 		}
-		if err := bindDevice(fd, cfg.Interface); err != nil {
-			return err
-		}
-		return filterICMP(fd, c.fam)
+		return bindDevice(fd, cfg.Interface)
 	})
 	if err != nil {
 		return err
@@ -126,8 +128,6 @@ func (c *rawConn) listen(ctx context.Context, cfg Config) error {
 		c.in = append(c.in, c.holder)
 	case wire.TCP:
 		tcp, err := withSocket(ctx, c.fam, unix.SOCK_RAW, unix.IPPROTO_TCP, "raw-tcp", func(fd int) error {
-			// The filter comes before the rest, so that little of what
-			// the host's own connections receive is queued meanwhile.
 			if err := filterPort(fd, c.fam, c.flow.SrcPort); err != nil {
 				return err
 			}
