@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // prepare makes a program end with this process, and with all that it starts,
@@ -17,13 +18,10 @@ func prepare(cmd *exec.Cmd, ordinary bool) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-func used(s *os.ProcessState) usage {
+// used is the CPU time of a process that has ended, and of those it waited for.
+func used(s *os.ProcessState) time.Duration {
 	if s == nil {
-		return usage{}
+		return 0
 	}
-	u := usage{cpu: s.UserTime() + s.SystemTime()}
-	if r, ok := s.SysUsage().(*syscall.Rusage); ok {
-		u.rss = r.Maxrss << 10 // KiB on Linux
-	}
-	return u
+	return s.UserTime() + s.SystemTime()
 }

@@ -29,6 +29,8 @@ func sections() []section {
 		{"destination", nil, "how often the destination is found at its true hop number", runDestination},
 		{"rtt", nil, "round trips against a packet capture", runRTT},
 		{"pmtu", narrowNames, "whether the path MTU is right, and how soon", runPMTU},
+		{"many", nil, "64 targets at once", runMany},
+		{"idle", nil, "what a long run costs", runIdle},
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/netlab"
@@ -26,7 +28,7 @@ type outcome struct {
 // usage is what a process used.
 type usage struct {
 	cpu time.Duration
-	rss int64 // bytes at the peak; 0 means unknown
+	rss int64 // bytes at the peak, as last looked at; 0 means unknown
 }
 
 // command is a program to run.
@@ -35,6 +37,8 @@ type command struct {
 	args []string
 	// ordinary runs it as a user without privilege.
 	ordinary bool
+	// memory watches how much it holds, every 20 ms.
+	memory bool
 }
 
 // nobody is the user without privilege. Its group is root's, to which the
@@ -81,6 +85,49 @@ func sent(lab *netlab.Lab) (n uint64, err error) {
 	return n, err
 }
 
+// watchMemory looks at how much memory a process holds at most until the
+// function returned is called, which tells it. What the kernel says when it has
+// ended begins with that of the parent it was forked from.
+func watchMemory(pid int, wanted bool) func() int64 {
+	if !wanted {
+		return func() int64 { return 0 }
+	}
+	stop, peak := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		most := int64(0)
+		for {
+			select {
+			case <-tick.C:
+				most = max(most, peakMemory(fmt.Sprint(pid)))
+			case <-stop:
+				peak <- most
+				return
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-peak
+	}
+}
+
+// peakMemory is the most memory that a process has held since it runs its
+// program, in bytes; 0 if it is gone.
+func peakMemory(pid string) int64 {
+	b, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(b), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		return 0
+	}
+	return kib << 10
+}
+
 // execute runs a program in the client's namespace, which is this process's.
 func execute(ctx context.Context, c command, patience time.Duration) (outcome, error) {
 	path, err := netlab.LookPath(c.path)
@@ -96,9 +143,14 @@ func execute(ctx context.Context, c command, patience time.Duration) (outcome, e
 	cmd.WaitDelay = 200 * time.Millisecond
 	prepare(cmd, c.ordinary)
 	start := time.Now()
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return outcome{}, fmt.Errorf("starting %s: %w", c.path, err)
+	}
+	memory := watchMemory(cmd.Process.Pid, c.memory)
+	err = cmd.Wait()
 	out := outcome{wall: time.Since(start), stdout: stdout.String(), stderr: stderr.String(),
-		ended: bounded.Err() == nil, usage: used(cmd.ProcessState)}
+		ended: bounded.Err() == nil, usage: usage{cpu: used(cmd.ProcessState)}}
+	out.usage.rss = memory()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
