@@ -35,6 +35,7 @@ const (
 	hostLimits   = 0.01
 	certainLoss  = 0.9 // probability from which loss counts as found
 	leastSample  = 10  // echoes below which a sample says nothing
+	manyProbes   = 500 // from which on the binomial is as good as normal
 )
 
 // sampledPoint is the direct sample of one address on the path.
@@ -57,7 +58,7 @@ func (p sampledPoint) rate() float64 { return float64(p.lost) / float64(p.sent) 
 func LossAt(res *Result) Loss {
 	var l Loss
 	pts := lossPoints(res)
-	if d := res.Destination; d != nil && d.Sent > 0 {
+	if d := destinationSample(res); d != nil && d.Sent > 0 {
 		l.Rate = float64(d.Sent-d.Received) / float64(d.Sent)
 		l.Low, l.High = stats.Wilson(d.Sent-d.Received, d.Sent, stats.Z95)
 	}
@@ -105,8 +106,28 @@ func lossPoints(res *Result) []sampledPoint {
 		}
 		add(h.TTL, h.Replies[0].Addr, h.Direct, routerLimits)
 	}
-	add(end, res.Target.Addr, res.Destination, hostLimits)
+	add(end, res.Target.Addr, destinationSample(res), hostLimits)
 	return pts
+}
+
+// destinationSample is the sample of the destination or, if none was taken,
+// what the trace's own probes tell of it in the long run. The port
+// unreachables of a UDP trace do not: they are limited like other errors.
+func destinationSample(res *Result) *Sampled {
+	if res.Destination != nil || res.HopCount == nil {
+		return res.Destination
+	}
+	for i := range res.Hops {
+		h := &res.Hops[i]
+		if h.TTL != *res.HopCount || h.Sent < 2*leastSample || len(h.Replies) != 1 || h.Replies[0].ICMP == "port unreachable" {
+			continue
+		}
+		r := &h.Replies[0]
+		d := &Sampled{Sent: h.Sent, Received: h.Received, Loss: h.Loss, Method: res.Method, Min: r.Min, Median: r.Median, P95: r.P95, Max: r.Max}
+		d.LossLow, d.LossHigh = stats.Wilson(d.Sent-d.Received, d.Sent, stats.Z95)
+		return d
+	}
+	return nil
 }
 
 // lossLikelihoods returns the likelihood of a sound path and of a loss on the
@@ -190,9 +211,14 @@ func exceeds(lost, sent int, rate, high float64) bool {
 	if sent == 0 || lost == 0 || float64(lost)/float64(sent) <= high {
 		return false
 	}
+	rate = max(rate, soundLoss)
+	if mean := float64(sent) * rate; sent > manyProbes {
+		// The normal approximation, and the count need not be summed up.
+		return float64(lost)-0.5 > mean+1.645*math.Sqrt(mean*(1-rate))
+	}
 	tail := 1.0
 	for k := 0; k < lost; k++ {
-		tail -= binomial(k, sent, max(rate, soundLoss))
+		tail -= binomial(k, sent, rate)
 	}
 	return tail < 0.05
 }

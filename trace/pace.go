@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -50,25 +51,67 @@ const (
 func (p *pace) limit() *Limit {
 	for _, run := range [][]outcome{slices.Concat(p.first, p.latest), p.latest} {
 		if l := limitOf(run); l != nil {
+			l.Burst = p.burst()
 			return l
 		}
 		if len(p.latest) < latestOutcomes {
 			break // the two are one run without a gap
 		}
 	}
-	return nil
+	return p.spaced()
+}
+
+// burst is how many of the first probes were answered in a row, 0 if it is not
+// known where that ended.
+func (p *pace) burst() int {
+	n := slices.IndexFunc(p.first, func(o outcome) bool { return !o.answered })
+	return max(n, 0)
+}
+
+// spaced recognises loss that is gone where probes are far enough apart. Every
+// is then the least distance at which all were answered.
+func (p *pace) spaced() *Limit {
+	runs := [][]outcome{slices.Concat(p.first, p.latest)}
+	if len(p.latest) == latestOutcomes {
+		runs = [][]outcome{p.first, p.latest} // with a gap between
+	}
+	late := time.Duration(0) // how far behind another a probe was lost still
+	for _, run := range runs {
+		for i := 1; i < len(run); i++ {
+			if !run[i].answered {
+				late = max(late, run[i].at.Sub(run[i-1].at))
+			}
+		}
+	}
+	hurried, lost, apart, every := 0, 0, 0, time.Duration(0)
+	for _, run := range runs {
+		for i := 1; i < len(run); i++ {
+			switch d := run[i].at.Sub(run[i-1].at); {
+			case d > 2*late+pacedSlack:
+				if apart++; apart == 1 || d < every {
+					every = d
+				}
+			case !run[i].answered:
+				lost++
+				hurried++
+			default:
+				hurried++
+			}
+		}
+	}
+	if lost < pacedLost || math.Pow(1-float64(lost)/float64(hurried), float64(apart)) > 0.01 {
+		return nil
+	}
+	return &Limit{Every: millis.Of(every)}
 }
 
 func limitOf(run []outcome) *Limit {
-	burst := 0
-	for burst < len(run) && run[burst].answered {
-		burst++
-	}
 	var last time.Time
 	var every, widest time.Duration
 	lost, gaps := 0, 0
-	for _, o := range run[burst:] {
+	for _, o := range run {
 		switch {
+		case o.answered && lost == 0: // the burst
 		case !o.answered:
 			lost++
 			if !last.IsZero() {
@@ -88,5 +131,5 @@ func limitOf(run []outcome) *Limit {
 	if gaps < pacedGaps || lost < pacedLost || lost < gaps || widest > every+pacedSlack {
 		return nil
 	}
-	return &Limit{Burst: burst, Every: millis.Of(every)}
+	return &Limit{Every: millis.Of(every)}
 }

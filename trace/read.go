@@ -20,7 +20,8 @@ func Read(res *Result) []Sentence {
 	}
 	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
 	for _, rule := range []func() []Sentence{
-		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic, r.changed,
+		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
+		r.changed, r.translated, r.clamped, r.marked, r.hidden,
 	} {
 		out = append(out, rule()...)
 	}
@@ -76,6 +77,9 @@ func (r *reader) slowAnswers() []slowAnswer {
 	}
 	var slow []slowAnswer
 	for i, least := range suffixMin(mins) {
+		if !r.res.FlowStable && len(pts[i].hop.Replies) > 1 {
+			continue // several flows: what lies behind may lie on another path (R7)
+		}
 		if own := mins[i].Duration(); own-least > max(leastStep, least/5) {
 			slow = append(slow, slowAnswer{pts[i], mins[i], millis.Of(least)})
 		}
@@ -90,7 +94,7 @@ func (r *reader) lost() []Sentence {
 		out = append(out, say("R2", "packets are lost on %s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)",
 			between(l.FromTTL, l.ToTTL, l.To), percent(l.Rate), percent(l.Low), percent(l.High)))
 	}
-	d := r.res.Destination
+	d := destinationSample(r.res)
 	for _, h := range r.hopsOf(r.loss.Limited) {
 		if r.limitsErrors(h) {
 			continue // R3 knows more
@@ -105,11 +109,20 @@ func (r *reader) lost() []Sentence {
 	return out
 }
 
-// limits is R3: errors are limited where echoes to the same address are not.
+// limits is R3: errors are limited where echoes to the same address are not,
+// or come at a pace of their own.
 func (r *reader) limits() []Sentence {
 	var out []Sentence
-	for _, h := range r.hopsOf(r.loss.Limited) {
-		if r.limitsErrors(h) {
+	for _, h := range r.res.Hops {
+		switch {
+		case h.Silent:
+		case h.Limit != nil && h.Limit.Burst > 0:
+			out = append(out, say("R3", "%s answered %d probes in a row and then one each %v at most: a limit on ICMP errors, not loss",
+				hopName(h.TTL, h.Replies[0].Addr), h.Limit.Burst, h.Limit.Every))
+		case h.Limit != nil:
+			out = append(out, say("R3", "%s answers one probe each %v at most: a limit on ICMP errors, not loss",
+				hopName(h.TTL, h.Replies[0].Addr), h.Limit.Every))
+		case slices.Contains(r.loss.Limited, h.TTL) && r.limitsErrors(h):
 			out = append(out, say("R3", "%s sent errors for %d of %d expired probes but answered %d of %d echoes: a limit on ICMP errors, not loss",
 				hopName(h.TTL, h.Replies[0].Addr), h.Received, h.Sent, h.Direct.Received, h.Direct.Sent))
 		}
@@ -117,7 +130,10 @@ func (r *reader) limits() []Sentence {
 	return out
 }
 
-func (r *reader) limitsErrors(h Hop) bool { return h.Direct != nil && h.Direct.Loss < h.Loss }
+// limitsErrors reports whether R3 knows why a hop leaves probes unanswered.
+func (r *reader) limitsErrors(h Hop) bool {
+	return h.Limit != nil || h.Direct != nil && h.Direct.Loss < h.Loss
+}
 
 func worstLoss(h Hop) float64 {
 	if h.Direct != nil {
@@ -163,7 +179,7 @@ func (r *reader) silent() []Sentence {
 		return out
 	}
 	if end := r.refusal(); end != nil {
-		return append(out, say("R4", "%s says %q: the path ends there", hopName(end.TTL, end.Replies[0].Addr), end.Replies[0].ICMP))
+		return append(out, r.refused(end))
 	}
 	return append(out, r.noEnd(last))
 }
@@ -175,6 +191,21 @@ func (r *reader) refusal() *Hop {
 		return nil
 	}
 	return h
+}
+
+// refused says who ended the path, and how. It is no proof that the
+// destination is there, whoever it was (mtr#434, trippy#1225).
+func (r *reader) refused(end *Hop) Sentence {
+	rep := &end.Replies[0]
+	code := ""
+	if rep.ICMPType != nil && rep.ICMPCode != nil {
+		code = fmt.Sprintf(" (ICMP type %d code %d)", *rep.ICMPType, *rep.ICMPCode)
+	}
+	who := "the path ends there"
+	if rep.Addr == r.res.Target.Addr {
+		who = "the destination refuses these probes, or a filter does in its name"
+	}
+	return say("R4", "%s says %q%s: %s", hopName(end.TTL, rep.Addr), rep.ICMP, code, who)
 }
 
 // noEnd is the sentence about a destination that did not answer.
@@ -200,17 +231,27 @@ func (r *reader) wayBack() []Sentence {
 	var out []Sentence
 	for _, s := range r.segments {
 		if s.Real && s.ReturnSuspect {
-			out = append(out, say("R5", "from %s on the way back has another length than the way there: the %v may lie on the way back",
-				hopName(s.ToTTL, s.To), millis.Of(s.Delay)))
+			out = append(out, say("R5", "from %s on the way back has another length than the way there%s: the %v may lie on the way back",
+				hopName(s.ToTTL, s.To), r.lengthBack(s.ToTTL), millis.Of(s.Delay)))
 		}
 	}
 	return out
 }
 
+// lengthBack tells the length of the way back from a hop, if it is known.
+func (r *reader) lengthBack(ttl int) string {
+	for _, h := range r.res.Hops {
+		if h.TTL == ttl && len(h.Replies) > 0 && HopsBack(h.Replies[0].ReplyTTL) > 0 {
+			return fmt.Sprintf(" (%d hops instead of %d)", HopsBack(h.Replies[0].ReplyTTL), ttl)
+		}
+	}
+	return ""
+}
+
 // queueing is R6: the least shows distance, what typically comes on top shows
 // queues.
 func (r *reader) queueing() []Sentence {
-	d := r.res.Destination
+	d := destinationSample(r.res)
 	if d == nil || d.Received < leastSample {
 		return nil
 	}
@@ -232,36 +273,60 @@ func (r *reader) queueing() []Sentence {
 	return out
 }
 
-// several is R7: more than one address at one TTL.
+// several is R7: more than one address at one TTL, which are no epochs.
 func (r *reader) several() []Sentence {
 	var out []Sentence
 	for _, h := range r.res.Hops {
 		if len(h.Replies) < 2 {
 			continue
 		}
-		why := "the path changed during the trace, or packets of one flow take several paths"
-		if !r.res.FlowStable {
+		why := "packets of one flow take several paths, or a router answers by several addresses"
+		switch {
+		case !r.res.FlowStable:
 			why = "the probes were several flows, and flows are spread over parallel paths (ECMP)"
+		case h.Sent < keptRounds:
+			why = "the path changed during the trace, or packets of one flow take several paths"
 		}
 		out = append(out, say("R7", "%d routers answer at hop %d: %s; do not compare their times", len(h.Replies), h.TTL, why))
 	}
 	return out
 }
 
-// labels is R8: hops of one label-switched path answer from its end.
+// labels is R8: routers inside a label-switched path send their errors on to
+// its end, and the answers come back from there, after nearly equal times.
 func (r *reader) labels() []Sentence {
 	var out []Sentence
-	for i := 0; i < len(r.res.Hops); i++ {
-		first := i
-		for i < len(r.res.Hops) && len(r.res.Hops[i].Replies) > 0 && len(r.res.Hops[i].Replies[0].Labels) > 0 {
-			i++
+	for _, run := range r.labelled() {
+		first, last := run[0], run[len(run)-1]
+		least, most := first.min.Duration(), first.min.Duration()
+		for _, p := range run {
+			least, most = min(least, p.min.Duration()), max(most, p.min.Duration())
 		}
-		if i-first >= 2 {
-			out = append(out, say("R8", "hops %d to %d are one MPLS path and answer from its end: read them as one segment",
-				r.res.Hops[first].TTL, r.res.Hops[i-1].TTL))
+		what := "answer after nearly the same time, from its end: read them as one segment"
+		if most-least > max(leastStep, least/10) {
+			what = "do not answer all from its end: the steps between them are as real as any (R1)"
 		}
+		out = append(out, say("R8", "hops %d to %d are one MPLS path and %s", first.hop.TTL, last.hop.TTL, what))
 	}
 	return out
+}
+
+// labelled are the runs of two or more hops whose errors carried labels. Silent
+// hops do not end a run.
+func (r *reader) labelled() [][]point {
+	var runs [][]point
+	var run []point
+	for _, p := range append(points(r.res), point{hop: &Hop{}}) {
+		if len(p.hop.Replies) > 0 && len(p.hop.Replies[0].Labels) > 0 {
+			run = append(run, p)
+			continue
+		}
+		if len(run) > 1 {
+			runs = append(runs, run)
+		}
+		run = nil
+	}
+	return runs
 }
 
 // loop is R9: addresses that repeat up to the last hop.
@@ -298,7 +363,7 @@ func (r *reader) loop() []Sentence {
 // cosmetic is R10: what single hops do does not matter if the destination is
 // fast and steady.
 func (r *reader) cosmetic() []Sentence {
-	d := r.res.Destination
+	d := destinationSample(r.res)
 	if d == nil || d.Received < leastSample || d.Received < d.Sent || len(r.slowAnswers())+len(r.loss.Limited) == 0 {
 		return nil
 	}

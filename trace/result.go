@@ -133,8 +133,8 @@ type Times struct {
 
 // Limit is a limit on ICMP errors, as the times of a hop's answers show it.
 type Limit struct {
-	Burst int          `json:"burst"`    // answers in a row before it set in
-	Every millis.Value `json:"every_ms"` // between two answers since
+	Burst int          `json:"burst"`    // answers in a row before it set in; 0 means not seen
+	Every millis.Value `json:"every_ms"` // least time between two answers since
 }
 
 // Sampled is a run of direct probes to one address.
