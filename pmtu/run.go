@@ -88,6 +88,10 @@ func (m *measurement) run(ctx context.Context) error {
 		answered, err := m.measure(ctx, s)
 		s.close()
 		m.res.Locating += s.locating()
+		if errors.Is(err, errors.ErrUnsupported) && m.opt.Method == netprobe.Auto {
+			failed = err // sizes by this method are beyond this host
+			continue
+		}
 		if answered || err != nil {
 			return err
 		}

@@ -91,6 +91,14 @@ func (s *session) firstSizes(top int) []int {
 		return slices.Compact([]int{top, min(top, leastMTU6), min(top, 576)})
 	}
 	sizes := []int{top}
+	if s.method == netprobe.TCP { // each takes a connection of the server's
+		for _, size := range [...]int{1492, 1450, 1400, leastMTU6, 576} {
+			if size < top {
+				sizes = append(sizes, size)
+			}
+		}
+		return sizes
+	}
 	for _, size := range wellKnown {
 		// Below 1280 IPv6 paths do not exist; one such size tells of those that do.
 		if size < top && (size >= leastMTU6 || size == 576 || size == 68 || s.info.Source.Is4()) {
@@ -113,7 +121,7 @@ func (s *session) nextSizes(f findings) []int {
 		if !udp || len(sizes) == 0 {
 			sizes = append(sizes, s.between(lo, hi)...)
 		}
-		if s.failures(f.top, 0) < 2 {
+		if s.failures(f.top, 0) < 2 && s.method != netprobe.TCP {
 			sizes = append(sizes, f.top) // the likeliest of all may have been lost
 		}
 	}
@@ -150,6 +158,10 @@ func (s *session) between(lo, hi int) []int {
 		if len(sizes) > 2 {
 			return sizes
 		}
+	}
+	ways := ways
+	if s.method == netprobe.TCP {
+		ways = 3
 	}
 	for i := 1; i <= ways; i++ {
 		if size := lo + 1 + (hi-lo-1)*i/(ways+1); size > lo+1 && size < hi {
@@ -227,6 +239,9 @@ func (s *session) update(f *findings) {
 			f.passed = max(f.passed, sh.size)
 		}
 	}
+	if s.kernel > 0 {
+		f.top = min(f.top, max(s.kernel, f.passed))
+	}
 	f.confirmed = f.answered && (f.passed >= f.top || s.failures(f.passed+1, s.patience()) >= s.needed(f.passed))
 }
 
@@ -245,8 +260,12 @@ func (s *session) failures(size int, age time.Duration) int {
 // controlled reports whether a smaller probe sent soon after probe i was
 // answered: then an answer was to be had.
 func (s *session) controlled(i int) bool {
+	soon := 100 * time.Millisecond
+	if s.method == netprobe.TCP { // a probe waits for its connection
+		soon = 2 * time.Second
+	}
 	for _, sh := range s.shots[i+1:] {
-		if sh.at.Sub(s.shots[i].at) > 100*time.Millisecond {
+		if sh.at.Sub(s.shots[i].at) > soon {
 			return false
 		}
 		if sh.ttl == 0 && sh.passed && sh.size < s.shots[i].size {

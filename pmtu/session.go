@@ -63,6 +63,7 @@ type session struct {
 	left     *int          // probes that may still be sent
 	local    int           // least size the host itself refused, 0 if none
 	localMTU int           // what the host said then
+	kernel   int           // what the kernel goes by and sends no larger; 0 if it has not said
 }
 
 func open(ctx context.Context, o *Options, m netprobe.Method, left *int) (*session, error) {
@@ -206,6 +207,12 @@ func (s *session) take(r wire.Reply) {
 	case wire.TimeExceeded:
 		sh.expired, sh.from = true, r.From.Unmap()
 	case wire.TooBig:
+		if s.method == netprobe.TCP && r.From == s.info.Source { // the host's own word, see netprobe.Config.Segments
+			if r.MTU < sh.size && (s.kernel == 0 || r.MTU < s.kernel) {
+				s.kernel = r.MTU
+			}
+			return
+		}
 		if !sh.tooBig {
 			sh.tooBig, sh.claim, sh.who = true, r.MTU, r.From.Unmap()
 		}

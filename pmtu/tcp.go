@@ -1,10 +1,15 @@
 package pmtu
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/whyslow/whyslow/internal/netprobe"
 )
+
+// leastCached is the least that Linux believes a router (min_pmtu); it takes
+// absurd claims for that.
+const leastCached = 552
 
 // leastData is the size from which TCP tells something: firewalls that drop
 // data in odd places let nothing larger than bare segments through, and that
@@ -37,12 +42,18 @@ func (m *measurement) measureTCP(ctx context.Context, s *session) (answered bool
 	switch {
 	case err != nil || !f.confirmed:
 		return true, err
+	case s.kernel > 0 && f.passed == s.kernel && s.kernel > leastCached:
+		// A router has said so in the midst of it, and that size passes.
+		m.res.Signalled, m.res.ClaimedMTU = true, &s.kernel
+		err = m.narrowTCP(ctx, s, f)
+	case s.kernel > 0 || f.top == s.info.CachedMTU:
+		m.res.MTU = nil
+		m.warn("the kernel goes by %d bytes for this path and sends no larger TCP segments: whether larger ones pass was not tested", cmp.Or(s.kernel, s.info.CachedMTU))
 	case f.passed < f.top:
 		err = m.narrowTCP(ctx, s, f)
 	case m.limited(s, f):
 		m.res.MTU = nil
 		m.warn("the server takes no TCP segment that makes a packet of more than %d bytes (its MSS): whether larger ones pass was not tested", f.top)
-		return true, nil
 	default:
 		m.hop.set(1, f.passed)
 	}

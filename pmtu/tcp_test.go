@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/internal/simnet"
@@ -110,4 +112,97 @@ func TestLargerThanTheServersMSSIsNotClaimed(t *testing.T) {
 			t.Errorf("MTU %s, %v: %q", show(res.MTU), err, res.Warnings)
 		}
 	})
+}
+
+// obedient is a network whose TCP is the kernel's: it believes routers, down to
+// min_pmtu, and from then on sends nothing larger.
+type obedient struct{ netprobe.Network }
+
+type obedientConn struct {
+	netprobe.Conn
+	mu    sync.Mutex
+	sizes map[uint16]int
+	mtu   int
+	own   chan wire.Reply
+}
+
+func (o obedient) Open(ctx context.Context, dst netip.Addr, cfg netprobe.Config) (netprobe.Conn, error) {
+	c, err := o.Network.Open(ctx, dst, cfg)
+	if err != nil || !cfg.Segments {
+		return c, err
+	}
+	return &obedientConn{Conn: c, sizes: make(map[uint16]int), mtu: 1500, own: make(chan wire.Reply, 100)}, nil
+}
+
+func (c *obedientConn) Info() netprobe.Info { return c.Conn.(netprobe.Informer).Info() }
+
+func (c *obedientConn) Send(p wire.Probe) (time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sizes[p.Seq] = p.Size
+	if p.Size > c.mtu {
+		c.own <- wire.Reply{Seq: p.Seq, Kind: wire.TooBig, From: c.Info().Source, MTU: c.mtu, Received: time.Now()}
+		return time.Now(), nil
+	}
+	return c.Conn.Send(p)
+}
+
+func (c *obedientConn) Recv(ctx context.Context) (wire.Reply, error) {
+	select {
+	case r := <-c.own:
+		return r, nil
+	default:
+	}
+	wait, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	r, err := c.Conn.Recv(wait)
+	if err != nil && ctx.Err() == nil {
+		return c.Recv(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && r.Kind == wire.TooBig {
+		if r.MTU < c.mtu {
+			c.mtu = max(r.MTU, 552)
+		}
+		r.From, r.MTU = c.Info().Source, c.mtu
+	}
+	return r, err
+}
+
+// Over TCP the kernel obeys what routers say: what it will not send is not
+// called too large for the path, and an absurd claim is no path MTU.
+func TestTCPOfAnObedientKernel(t *testing.T) {
+	for _, tt := range []struct {
+		mtu    int
+		policy simnet.TooBigPolicy
+		claim  int
+		want   string
+	}{
+		{1500, simnet.Honest, 0, "1500"},
+		{1400, simnet.Honest, 0, "1400"},
+		{1411, simnet.Honest, 0, "1411"},
+		{1411, simnet.Absent, 0, "1411"},
+		{1411, simnet.Lying, 1500, "1411"},
+		{1411, simnet.Lying, 68, "null"},
+		{1411, simnet.Lying, 0, "null"},
+		{1411, simnet.Lying, 1280, "null"},
+	} {
+		p := plan{mtu: map[int]int{5: tt.mtu}, router: func(ttl int, r *simnet.Router) {
+			r.TooBig, r.TooBigClaim = tt.policy, tt.claim
+			onlyTCP(ttl, r)
+		}}
+		inLab(t, p, func(t *testing.T, l *lab) {
+			res, err := Run(context.Background(), Options{Network: obedient{l.Network}, Dst: l.dst, Method: netprobe.TCP})
+			if err != nil || show(res.MTU) != tt.want {
+				t.Errorf("%+v: MTU %s, at least %s, %v: %q", tt, show(res.MTU), show(res.AtLeast), err, res.Warnings)
+			}
+			if tt.want != "null" && tt.mtu < 1500 && (res.Limiter == nil || res.Limiter.TTL != 4) {
+				t.Errorf("%+v: limiter %+v", tt, res.Limiter)
+			}
+			if tt.want == "null" && len(res.Warnings) == 0 {
+				t.Errorf("%+v: nothing says why", tt)
+			}
+		})
+	}
 }
