@@ -3,6 +3,7 @@ module github.com/whyslow/whyslow
 go 1.26.0
 
 require (
+	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/google/go-cmp v0.7.0
 	github.com/miekg/dns v1.1.73
 	github.com/rivo/uniseg v0.4.7
@@ -16,6 +17,10 @@ require (
 )
 
 require (
+	github.com/clipperhouse/displaywidth v0.11.0 // indirect
+	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+	github.com/gdamore/encoding v1.0.1 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	golang.org/x/text v0.44.0 // indirect
 )

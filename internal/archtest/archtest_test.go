@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"trace", "pmtu", "dnscheck", "httpcheck"},
 	{"reports"},
 	{"reports/render"},
-	{"internal/diagnose", "internal/netlab/…"},
+	{"internal/diagnose", "internal/live", "internal/netlab/…"},
 	{"internal/demo/…"},
 	{"internal/cli"},
 	{"cmd/whyslow", "internal/bench"},
@@ -41,6 +41,7 @@ var narrower = map[string][]string{
 	"internal/simnet":            {"internal/wire"},
 	"internal/netprobe/modelnet": {"internal/netprobe", "internal/simnet", "internal/wire"},
 	"internal/netlab/…":          {"internal/simnet", "internal/wire"},
+	"internal/live":              {"trace", "reports/render", "internal/millis", "internal/stats"},
 	"reports":                    {"trace", "pmtu", "dnscheck", "httpcheck", "internal/millis", "internal/stats"},
 	"internal/archtest":          {},
 }
@@ -181,7 +182,7 @@ func TestJudge(t *testing.T) {
 // libraries are the packages another program could use: they never log, print,
 // exit, read the environment or catch signals.
 var libraries = []string{"trace", "pmtu", "dnscheck", "httpcheck", "reports", "reports/render",
-	"internal/millis", "internal/stats", "internal/wire", "internal/netprobe", "internal/simnet", "internal/diagnose"}
+	"internal/millis", "internal/stats", "internal/wire", "internal/netprobe", "internal/simnet", "internal/diagnose", "internal/live"}
 
 func TestLibrariesKeepQuiet(t *testing.T) {
 	banned := []string{"os.Exit(", "os.Getenv(", "os.LookupEnv(", "os.Stdout", "os.Stderr",

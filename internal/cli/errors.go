@@ -60,7 +60,7 @@ func failf(format string, args ...any) error {
 
 // packages are the prefixes that this module's errors have on every level,
 // which tell a programmer where, and nobody else anything.
-var packages = regexp.MustCompile(`(^|[:;(] )(?:(?:demo|diagnose|dnscheck|httpcheck|millis|netlab|netprobe|pmtu|render|reports|servers|simnet|trace|wire): )+`)
+var packages = regexp.MustCompile(`(^|[:;(] )(?:(?:demo|diagnose|dnscheck|httpcheck|live|millis|netlab|netprobe|pmtu|render|reports|servers|simnet|trace|wire): )+`)
 
 // readable is an error as one line for people. Of errors that were joined,
 // each stands on a line of its own.

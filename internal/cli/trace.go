@@ -29,6 +29,7 @@ type traceOptions struct {
 	flows    int // to find parallel paths with; 0 is none
 	origins  bool
 	asnZone  string
+	live     bool
 }
 
 // method are the switches that choose a probe protocol.
@@ -66,6 +67,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
   whyslow trace -c 60 www.example.com      sixty rounds, one each second
   whyslow trace -c 60 --format mtr www.example.com    for a ticket
   whyslow trace --paths 64 www.example.com the parallel paths, the bad one named
+  whyslow trace --live www.example.com     watch it, as with mtr
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
 		Args: oneArg("host", "whyslow trace www.example.com"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,6 +91,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	o.samples = 100
 	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
 	fs.Var(countValue{&o.flows, 2, 512}, "paths", "find parallel paths (ECMP) with up to N flows, and the bad one among them")
+	fs.BoolVar(&o.live, "live", false, "redraw the table in place until q is pressed, then print it; ? shows the keys")
 	fs.BoolVar(&o.noMTU, "no-mtu", false, "do not measure the path MTU")
 	o.formats = append(traceFormats(), format{formatLines, []string{"jsonl", "ndjson"}})
 	o.addTo(fs, letters{source: "s"})
@@ -97,7 +100,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 }
 
 func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error {
-	if err := o.checkTrace(); err != nil {
+	if err := o.checkTrace(env); err != nil {
 		return err
 	}
 	m, err := o.method.choose()
@@ -107,6 +110,9 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	t, err := o.target(ctx, arg)
 	if err != nil {
 		return err
+	}
+	if o.live {
+		return o.watch(ctx, env, t, m)
 	}
 	p := newProgress(env, &o.common)
 	defer p.done()
@@ -118,6 +124,11 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	if err != nil {
 		return err
 	}
+	return o.finish(ctx, env, rec, res)
+}
+
+// finish writes the result and says how the command ends.
+func (o *traceOptions) finish(ctx context.Context, env *Env, rec *recorder, res *trace.Result) error {
 	if o.firstHop > 1 {
 		res.Hops = slices.DeleteFunc(res.Hops, func(h trace.Hop) bool { return h.TTL < o.firstHop })
 	}
@@ -129,7 +140,7 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 }
 
 // checkTrace validates the flags together.
-func (o *traceOptions) checkTrace() error {
+func (o *traceOptions) checkTrace(env *Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -138,6 +149,9 @@ func (o *traceOptions) checkTrace() error {
 	}
 	if o.rounds > 0 && o.queries > 0 {
 		return usagef("-q, --queries and -c, --count exclude each other: both say how many probes each hop gets")
+	}
+	if o.live {
+		return o.checkLive(env)
 	}
 	return nil
 }

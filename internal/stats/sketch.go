@@ -52,11 +52,16 @@ func (s *Sketch) Add(d time.Duration) {
 	}
 }
 
-func (s *Sketch) count(d time.Duration) {
-	i := 0
-	if d > sketchLeast {
-		i = int(math.Ceil(math.Log(float64(d)/float64(sketchLeast)) / math.Log(sketchGrowth)))
+// bucketOf is the bucket that counts d.
+func bucketOf(d time.Duration) int {
+	if d <= sketchLeast {
+		return 0
 	}
+	return int(math.Ceil(math.Log(float64(d)/float64(sketchLeast)) / math.Log(sketchGrowth)))
+}
+
+func (s *Sketch) count(d time.Duration) {
+	i := bucketOf(d)
 	if i >= len(s.buckets) {
 		s.buckets = append(s.buckets, make([]uint32, i+1-len(s.buckets))...)
 	}
@@ -89,4 +94,18 @@ func (s *Sketch) Quantile(q float64) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Rank is how many of the values are d or less: exactly so up to SketchExact of
+// them, and counting values within SketchError of d either way beyond.
+func (s *Sketch) Rank(d time.Duration) int {
+	if s.buckets == nil {
+		n, _ := slices.BinarySearch(s.exact, d+1)
+		return n
+	}
+	n := 0
+	for _, c := range s.buckets[:min(bucketOf(d)+1, len(s.buckets))] {
+		n += int(c)
+	}
+	return n
 }

@@ -68,3 +68,22 @@ func TestSketchClone(t *testing.T) {
 		}
 	}
 }
+
+func TestSketchRank(t *testing.T) {
+	for _, n := range []int{0, 1, 100, SketchExact, 3 * SketchExact} {
+		var s Sketch
+		for i := range n {
+			s.Add(time.Duration(i+1) * 100 * time.Microsecond)
+		}
+		for _, at := range []int{0, 1, 50, 1000, 5000, 10000} {
+			d := time.Duration(at) * 100 * time.Microsecond
+			want, off := min(at, n), 0
+			if n > SketchExact {
+				off = at/100*2 + 1
+			}
+			if got := s.Rank(d); got < want-off || got > min(want+off, n) {
+				t.Errorf("%d values: %d are %v or less, want %d", n, got, d, want)
+			}
+		}
+	}
+}
