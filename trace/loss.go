@@ -20,11 +20,22 @@ type Loss struct {
 	From, To       netip.Addr
 	// Rate is the destination's loss, 0…1, and Low…High its 95 % interval.
 	Rate, Low, High float64
-	// Confidence is the probability that the segment is the right one.
+	// Confidence is the probability that the segment is one that loses.
 	Confidence float64
+	// Also is a second segment that loses besides, nil if there is no sure
+	// sign of one. FromTTL and ToTTL are then the one that loses more.
+	Also *LossySegment
 	// Limited are the TTLs of hops that lose answers although what lies
 	// behind them loses none, or less: limits on ICMP, not loss (R2, R3).
 	Limited []int
+}
+
+// LossySegment is a segment that loses packets.
+type LossySegment struct {
+	FromTTL, ToTTL int // as in Loss
+	From, To       netip.Addr
+	Rate           float64 // of what enters it, 0…1
+	Confidence     float64
 }
 
 // The model of LossAt: what chance loses on a sound path, and how often an
@@ -51,10 +62,12 @@ func (p sampledPoint) rate() float64 { return float64(p.lost) / float64(p.sent) 
 // LossAt finds the segment where packets are lost. Loss at a hop is real only
 // if every later answering hop and the destination lose too (R2).
 //
-// Each segment between sampled addresses is a hypothesis: addresses before it
-// lose nothing, all behind it lose the same share, and any address may lose
-// more because it limits its own answers. Confidence is the hypothesis' share
-// of the likelihood, integrated over the unknown rate.
+// Each segment between sampled addresses is a hypothesis, and so is each pair
+// of them: addresses before the segment lose nothing, all behind it lose the
+// same share, all behind the second of a pair a larger one, and any address may
+// lose more because it limits its own answers. Confidence is the share of the
+// likelihood, integrated over the unknown rates, of the hypotheses that hold
+// the segment.
 func LossAt(res *Result) Loss {
 	var l Loss
 	pts := lossPoints(res)
@@ -66,23 +79,46 @@ func LossAt(res *Result) Loss {
 	if len(pts) == 0 || pts[len(pts)-1].limits != hostLimits {
 		return l // no sample of the destination: nothing to hold hops against
 	}
-	sound, at := lossLikelihoods(pts)
-	total, best := 0.0, 0
-	for i, v := range at {
-		total += v / float64(len(at))
-		if v > at[best] {
-			best = i
+	if pts[len(pts)-1].lost == 0 {
+		return l
+	}
+	m := newLossModel(pts)
+	holds := m.single() // the likelihood of all hypotheses with a segment
+	total, pairs := 0.0, 0.0
+	for _, v := range holds {
+		total += v
+	}
+	pair, both := m.pairs()
+	for i := range pair {
+		for k, v := range pair[i] {
+			holds[i] += v
+			holds[k] += v
+			pairs += v
 		}
 	}
+	total += pairs
+	sound := m.sound()
 	if total == 0 || total/(total+sound) < certainLoss {
 		return l
 	}
-	l.Found = true
-	l.Confidence = at[best] / float64(len(at)) / (total + sound)
-	l.ToTTL, l.To = pts[best].ttl, pts[best].addr
-	if best > 0 {
-		l.FromTTL, l.From = pts[best-1].ttl, pts[best-1].addr
+	best := 0
+	for i, v := range holds {
+		if v > holds[best] {
+			best = i
+		}
 	}
+	l.Found = true
+	if pairs/(total+sound) >= certainLoss {
+		first, second := m.segment(both.first), m.segment(both.second)
+		first.Rate, second.Rate = both.rate, both.more
+		first.Confidence, second.Confidence = holds[both.first]/(total+sound), holds[both.second]/(total+sound)
+		best = both.first
+		if l.Also = &second; second.Rate > first.Rate {
+			best, l.Also = both.second, &first
+		}
+	}
+	at := m.segment(best)
+	l.FromTTL, l.ToTTL, l.From, l.To, l.Confidence = at.FromTTL, at.ToTTL, at.From, at.To, holds[best]/(total+sound)
 	return l
 }
 
@@ -128,49 +164,6 @@ func destinationSample(res *Result) *Sampled {
 		return d
 	}
 	return nil
-}
-
-// lossLikelihoods returns the likelihood of a sound path and of a loss on the
-// segment before each point, in one common scale.
-func lossLikelihoods(pts []sampledPoint) (sound float64, at []float64) {
-	const steps = 60
-	// Rates from 0.5 % to 95 %, equally likely in the logarithm.
-	rates := make([]float64, steps)
-	for i := range rates {
-		rates[i] = 0.005 * math.Pow(190, float64(i)/(steps-1))
-	}
-	ok := make([]float64, len(pts))      // probability of the sample if nothing is lost before the point
-	lossy := make([][]float64, len(pts)) // and if rates[r] is
-	for j, p := range pts {
-		own := p.limits / float64(p.sent+1) // limits of its own: any number as likely as any other
-		ok[j] = (1-p.limits)*binomial(p.lost, p.sent, soundLoss) + own
-		lossy[j] = make([]float64, steps)
-		more := 0.0
-		for r := steps - 1; r >= 0; r-- {
-			b := binomial(p.lost, p.sent, rates[r])
-			more += b
-			lossy[j][r] = (1-p.limits)*b + p.limits*more/float64(steps-r)
-		}
-	}
-	sound = 1
-	for _, v := range ok {
-		sound *= v
-	}
-	at = make([]float64, len(pts))
-	for i := range pts {
-		for r := range rates {
-			l := 1.0
-			for j := range pts {
-				if j < i {
-					l *= ok[j]
-				} else {
-					l *= lossy[j][r]
-				}
-			}
-			at[i] += l / steps
-		}
-	}
-	return sound, at
 }
 
 // binomial is the probability of k in n at rate p.

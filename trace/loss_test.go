@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -107,6 +108,103 @@ func TestLossAtCalibrated(t *testing.T) {
 		t.Errorf("found %d of 2000, right %.3f, claimed %.3f", found, share, mean)
 	}
 	t.Logf("found %d of 2000, right %.3f, claimed %.3f", found, share, mean)
+}
+
+// TestTwoLossyLinks draws paths with two lossy links: one of them is named
+// rightly, and the second no more often than there is a sign of it.
+func TestTwoLossyLinks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	draw := func(p float64) int {
+		n := 0
+		for range 100 {
+			if rng.Float64() < p {
+				n++
+			}
+		}
+		return n
+	}
+	var found, right, also, alsoRight int
+	claimed := 0.0
+	for range 400 {
+		first := rng.IntN(7)
+		second := first + 1 + rng.IntN(7-first)
+		a, b := 0.02+0.1*rng.Float64(), 0.02+0.3*rng.Float64()
+		lost := make([]int, 8)
+		for i := range lost {
+			switch {
+			case i >= second:
+				lost[i] = draw(1 - (1-a)*(1-b))
+			case i >= first:
+				lost[i] = draw(a)
+			}
+		}
+		l := LossAt(sampledAs(path(1, 2, 3, 4, 5, 6, 7, 8), lost...))
+		if !l.Found {
+			continue
+		}
+		found++
+		claimed += l.Confidence
+		if l.ToTTL == first+1 || l.ToTTL == second+1 {
+			right++
+		}
+		if l.Also != nil {
+			also++
+			if l.Also.ToTTL == first+1 || l.Also.ToTTL == second+1 {
+				alsoRight++
+			}
+			if l.Also.ToTTL == l.ToTTL {
+				t.Errorf("the same segment twice: %+v, %+v", l, *l.Also)
+			}
+		}
+	}
+	t.Logf("found %d of 400, right %d, claimed %.3f; a second in %d, right %d", found, right, claimed/float64(found), also, alsoRight)
+	if share := float64(right) / float64(found); found < 380 || share < claimed/float64(found)-0.05 {
+		t.Errorf("found %d of 400, right %.3f, claimed %.3f", found, share, claimed/float64(found))
+	}
+	if also < 90 || float64(alsoRight) < 0.8*float64(also) {
+		t.Errorf("a second link in %d, right in %d", also, alsoRight)
+	}
+}
+
+func TestTwoLossyLinksAreBothRead(t *testing.T) {
+	res := sampledAs(path(1, 2, 3, 4, 5), 4, 5, 4, 30, 31)
+	l := LossAt(res)
+	if !l.Found || l.ToTTL != 4 || l.Also == nil || l.Also.ToTTL != 1 || l.Also.Rate < 0.02 || l.Also.Rate > 0.08 {
+		t.Fatalf("loss %+v, also %+v", l, l.Also)
+	}
+	reads(t, res, "R2: lost on the way from hop 3 to hop 4 (192.0.2.4), and some on the way from this host to hop 1")
+}
+
+// Large samples, as a long run has, must not leave the range of a float.
+func TestLossAtOfLargeSamples(t *testing.T) {
+	res := path(1, 2, 3, 4)
+	for i, lost := range []int{0, 1000, 1010, 12000} {
+		s := sampledOf(100000, lost)
+		if res.Hops[i].Direct = s; i == 3 {
+			res.Destination = s
+		}
+	}
+	if l := LossAt(res); !l.Found || l.ToTTL != 4 || l.Also == nil || l.Also.ToTTL != 2 || math.IsNaN(l.Confidence) || l.Confidence < 0.9 {
+		t.Errorf("loss %+v, also %+v", l, l.Also)
+	}
+}
+
+// trippy#1466: one more "lost" answer behind a hop, from a destination that
+// limits its errors, made the hop's own limit look like loss on the way.
+func TestLimitedDestinationIsNoForwardLoss(t *testing.T) {
+	res := path(1, 2, 3)
+	for i, received := range []int{100, 70, 90} {
+		h := &res.Hops[i]
+		h.Sent, h.Received, h.Loss = 100, received, 1-float64(received)/100
+		h.Replies[0].Sent, h.Replies[0].Received = 100, received
+	}
+	res.Method, res.Hops[2].Replies[0].ICMP = "udp", "port unreachable"
+	if l := LossAt(res); l.Found {
+		t.Errorf("loss is found: %+v", l)
+	}
+	if got := rules(Read(res)); got["R2"] != 0 {
+		t.Errorf("reading: %q", Read(res))
+	}
 }
 
 func TestNoLossFoundOnSoundPaths(t *testing.T) {

@@ -91,8 +91,12 @@ func (r *reader) slowAnswers() []slowAnswer {
 func (r *reader) lost() []Sentence {
 	var out []Sentence
 	if l := r.loss; l.Found {
-		out = append(out, say("R2", "packets are lost on %s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)",
-			between(l.FromTTL, l.ToTTL, l.To), percent(l.Rate), percent(l.Low), percent(l.High)))
+		besides := ""
+		if a := l.Also; a != nil {
+			besides = fmt.Sprintf(", and some on %s, %s", between(a.FromTTL, a.ToTTL, a.To), percent(a.Rate))
+		}
+		out = append(out, say("R2", "packets are lost on %s%s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)",
+			between(l.FromTTL, l.ToTTL, l.To), besides, percent(l.Rate), percent(l.Low), percent(l.High)))
 	}
 	d := destinationSample(r.res)
 	for _, h := range r.hopsOf(r.loss.Limited) {
