@@ -22,9 +22,11 @@ func fan(limited bool) (w *world, targets []*world) {
 	w = &world{net: n, src: clientAddr(false), rtt: 2 * fanHops * delay, mtu: 1500, ttl: fanHops}
 	w.client = n.AddHost(simnet.Host{Name: "client", Addrs: []netip.Addr{w.src}})
 	link := simnet.Link{Delay: delay}
+	nodes := []simnet.NodeID{w.client}
 	router := func(from simnet.NodeID, a netip.Addr) simnet.NodeID {
 		id := n.AddRouter(simnet.Router{Name: a.String(), Addr4: a, ErrorBurst: errorLimit(limited)})
 		n.Connect(from, id, link, link)
+		nodes = append(nodes, id)
 		return id
 	}
 	var shared []netip.Addr
@@ -45,11 +47,18 @@ func fan(limited bool) (w *world, targets []*world) {
 		}
 		end := n.AddHost(simnet.Host{Name: fmt.Sprintf("target %d", i), Addrs: []netip.Addr{t.dst}, ErrorBurst: errorLimit(limited)})
 		n.Connect(at, end, link, link)
+		nodes = append(nodes, end)
 		n.OpenTCP(end, port)
 		t.paths = [][]netip.Addr{way}
 		targets = append(targets, t)
 	}
 	w.dst = targets[0].dst
+	// The ways are worked out when a node first sends: now, rather than while
+	// it is measured.
+	for _, id := range nodes {
+		n.FirstMTU(id, w.src)
+		n.FirstMTU(id, w.dst)
+	}
 	return w, targets
 }
 

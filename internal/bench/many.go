@@ -100,8 +100,8 @@ func crowded(ctx context.Context, o *options, limited bool, targets int) (c crow
 		}
 	}
 	if o.verbose {
-		fmt.Fprintf(os.Stderr, "many: %d targets, limited %v: %v (%v inside), %d packets, %+v, %d errors %.200v\n",
-			targets, limited, c.wall, c.inside, c.packets, c.tally, len(done.Errors), done.Errors)
+		fmt.Fprintf(os.Stderr, "many: %d targets, limited %v: %v (%v inside, CPU %v), late %v, %d packets, %+v, %d errors %.200v\n",
+			targets, limited, c.wall, c.inside, c.usage.cpu, c.lateness, c.packets, c.tally, len(done.Errors), done.Errors)
 	}
 	return c, nil
 }

@@ -117,7 +117,7 @@ func benchPath(ctx context.Context, o options, out io.Writer) error {
 // preface says where and with what is measured.
 func preface(ctx context.Context, o *options, out io.Writer) error {
 	t := &table{title: "bench path"}
-	t.note("Linux %s, %d CPUs, %s", kernel(), runtime.NumCPU(), runtime.Version())
+	t.note("Linux %s, %d CPUs, %s; load average before: %s", procFile("sys/kernel/osrelease"), runtime.NumCPU(), runtime.Version(), procFile("loadavg"))
 	var names []string
 	for _, p := range peers {
 		names = append(names, p.describe(ctx))
@@ -127,12 +127,13 @@ func preface(ctx context.Context, o *options, out io.Writer) error {
 	return t.write(out, o.markdown)
 }
 
-func kernel() string {
-	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return "?"
+// procFile is the first word of a file of /proc.
+func procFile(name string) string {
+	b, err := os.ReadFile("/proc/" + name)
+	if f := strings.Fields(string(b)); err == nil && len(f) > 0 {
+		return f[0]
 	}
-	return strings.TrimSpace(string(b))
+	return "?"
 }
 
 func runPaths(ctx context.Context, o *options, emit func(*table) error) error {
