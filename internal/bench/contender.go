@@ -29,7 +29,7 @@ func whyslow(binary string, probes int, more ...string) contender {
 		name += " " + m
 	}
 	return contender{name: name, ours: true, probes: probes, parse: parseOurs, command: func(w *world) command {
-		args := append([]string{"trace", "-n", "-q", strconv.Itoa(probes), "--samples", "0", "--no-mtu", "--json"}, more...)
+		args := append([]string{"trace", "-n", "-q", strconv.Itoa(probes), "--samples", "0", "--no-mtu"}, more...)
 		return command{path: binary, args: append(args, w.dst.String())}
 	}}
 }

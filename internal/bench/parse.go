@@ -168,8 +168,40 @@ func parseMTRRaw(stdout string) (path, error) {
 	return p, nil
 }
 
-// parseOurs reads `whyslow trace --json`.
+// parseOurs reads the table of `whyslow trace`: from the line of its heads to
+// the first that begins with neither a TTL nor a further address of one.
 func parseOurs(stdout string) (path, error) {
+	var p path
+	table, ttl := false, 0
+	for line := range strings.Lines(stdout) {
+		f := strings.Fields(line)
+		if !table {
+			table = len(f) > 1 && f[0] == "hop" && f[1] == "address"
+			continue
+		}
+		if len(f) == 0 {
+			break
+		}
+		if n, err := strconv.Atoi(f[0]); err == nil && len(f) > 1 {
+			ttl, f = n, f[1:]
+			p.hop(ttl)
+		}
+		a, err := netip.ParseAddr(f[0])
+		if err != nil && f[0] != "*" {
+			break
+		}
+		if err == nil {
+			p.hop(ttl).add(a)
+		}
+	}
+	if len(p.hops) == 0 {
+		return p, fmt.Errorf("no hops in %.200q", stdout)
+	}
+	return p, nil
+}
+
+// parseOurJSON reads `whyslow trace --json`.
+func parseOurJSON(stdout string) (path, error) {
 	var res trace.Result
 	if err := json.Unmarshal([]byte(stdout), &res); err != nil {
 		return path{}, fmt.Errorf("reading our JSON: %w", err)

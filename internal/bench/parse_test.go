@@ -59,7 +59,16 @@ HOST: host                        Loss%   Snt   Last   Avg  Best  Wrst StDev
 `, []hop{{1, nil, nil}, {2, a("198.51.100.2"), nil}}},
 		{"mtr raw", parseMTRRaw, "x 0 33000\nh 0 198.51.100.1\nh 0 198.51.100.1\np 0 10179 33001\np 0 10203 33007\nx 1 33002\n",
 			[]hop{{1, a("198.51.100.1"), us(10179, 10203)}}},
-		{"ours", parseOurs, `{"schema":"whyslow/trace/1","hops":[{"ttl":1,"silent":true,"replies":[]},
+		{"ours", parseOurs, `Path  203.0.113.80 · icmp · reached at hop 4 · 4 hops back · ms
+  hop  address         loss   min  median   max
+    1  *             silent
+    2  198.51.100.2     0 %  10.1    10.1  10.1
+       198.51.100.7     0 %  10.1    10.1  10.1
+    3  203.0.113.80     0 %  20.4    20.4  20.4
+  R1 the largest step is 10.1 ms on the way from this host to hop 2
+     49 % of the way to (198.51.100.2)
+`, []hop{{1, nil, nil}, {2, []netip.Addr{a("198.51.100.2")[0], a("198.51.100.7")[0]}, nil}, {3, a("203.0.113.80"), nil}}},
+		{"ours as JSON", parseOurJSON, `{"schema":"whyslow/trace/1","hops":[{"ttl":1,"silent":true,"replies":[]},
 			{"ttl":2,"replies":[{"addr":"198.51.100.2","min_ms":10.108,"rtts_ms":[10.108,10.25]}]}]}`,
 			[]hop{{1, nil, nil}, {2, a("198.51.100.2"), us(10108, 10250)}}},
 	}
@@ -75,7 +84,7 @@ HOST: host                        Loss%   Snt   Last   Avg  Best  Wrst StDev
 			}
 		})
 	}
-	for _, parse := range []parser{parseLines, parseMTRReport, parseMTRRaw, parseOurs} {
+	for _, parse := range []parser{parseLines, parseMTRReport, parseMTRRaw, parseOurs, parseOurJSON} {
 		if _, err := parse("nothing of the kind\n"); err == nil {
 			t.Error("a path was read from nothing")
 		}

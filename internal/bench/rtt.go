@@ -19,13 +19,19 @@ func clocked(o *options) (cs []clock, runs []int) {
 		}
 		cs, runs = append(cs, clock{c, ordinary}), append(runs, n)
 	}
-	as := func(name string, c contender) contender { c.name = name; return c }
-	add(as("whyslow trace -I, raw socket", whyslow(o.binary, 1, "-I")), false, 24)
-	add(as("whyslow trace -I, ping socket", whyslow(o.binary, 1, "-I")), true, 24)
-	add(as("whyslow trace -U, raw socket", whyslow(o.binary, 1, "-U")), false, 24)
-	add(as("whyslow trace -U, without privilege", whyslow(o.binary, 1, "-U")), true, 24)
-	add(as("whyslow trace -T, raw socket", whyslow(o.binary, 1, "-T")), false, 24)
-	add(as("whyslow trace -T, without privilege", whyslow(o.binary, 1, "-T")), true, 12)
+	as := func(name string, c contender) contender {
+		if c.ours {
+			c.parse = parseOurJSON
+		}
+		c.name = name
+		return c
+	}
+	add(as("whyslow trace -I, raw socket", whyslow(o.binary, 1, "-I", "--json")), false, 24)
+	add(as("whyslow trace -I, ping socket", whyslow(o.binary, 1, "-I", "--json")), true, 24)
+	add(as("whyslow trace -U, raw socket", whyslow(o.binary, 1, "-U", "--json")), false, 24)
+	add(as("whyslow trace -U, without privilege", whyslow(o.binary, 1, "-U", "--json")), true, 24)
+	add(as("whyslow trace -T, raw socket", whyslow(o.binary, 1, "-T", "--json")), false, 24)
+	add(as("whyslow trace -T, without privilege", whyslow(o.binary, 1, "-T", "--json")), true, 12)
 	add(traceroute(1, "-U"), false, 24)
 	add(traceroute(1, "-I"), false, 24)
 	add(traceroute(1, "-T"), false, 24)
