@@ -32,14 +32,14 @@ func (n *Net) local(nd *node, at time.Duration, p *packet) {
 	case wire.ICMP:
 		if v.EchoRequest() && nd.echoes {
 			n.stats.EchoReplies++
-			n.answer(nd, at, func(dst []byte) ([]byte, error) { return wire.EchoReplyTo(dst, pkt) })
+			n.answer(nd, at, nil, func(dst []byte) ([]byte, error) { return wire.EchoReplyTo(dst, pkt) })
 		}
 		nd.learn(&v)
 	case wire.UDP:
-		n.report(nd, at, pkt, &v, wire.Message{From: v.Dst, Kind: wire.Unreachable, Reason: wire.NoPort})
+		n.report(nd, at, pkt, &v, wire.Message{From: v.Dst, Kind: wire.Unreachable, Reason: wire.NoPort}, nil)
 	case wire.TCP:
 		_, port := v.Ports()
-		n.answer(nd, at, func(dst []byte) ([]byte, error) { return wire.TCPReplyTo(dst, pkt, nd.open[port]) })
+		n.answer(nd, at, nil, func(dst []byte) ([]byte, error) { return wire.TCPReplyTo(dst, pkt, nd.open[port]) })
 	}
 }
 
@@ -61,13 +61,19 @@ func (nd *node) learn(v *wire.Packet) {
 	nd.pathMTU[netip.AddrFrom16([16]byte(v.Payload[header+24:]))] = int(mtu)
 }
 
-// answer sends what build makes after the node's control delay.
-func (n *Net) answer(nd *node, at time.Duration, build func([]byte) ([]byte, error)) {
+// answer sends what build makes after the node's control delay, by way of a
+// label-switched path if there is one.
+func (n *Net) answer(nd *node, at time.Duration, by *LSP, build func([]byte) ([]byte, error)) {
 	q := n.packet()
 	var err error
 	if q.buf, err = build(q.buf[:0]); err != nil || !n.view(q) {
 		n.release(q)
 		return
+	}
+	q.lsp = by
+	if nd.ReplyTTL > 0 {
+		q.view.TTL = min(nd.ReplyTTL, 255)
+		wire.SetTTL(q.buf, q.view.TTL)
 	}
 	delay := nd.ControlDelay + n.upTo(nd.ControlJitter)
 	if delay <= 0 {
@@ -79,20 +85,37 @@ func (n *Net) answer(nd *node, at time.Duration, build func([]byte) ([]byte, err
 
 // fail ends a packet on its way with an error from a router.
 func (n *Net) fail(nd *node, at time.Duration, p *packet, m wire.Message) {
-	m.From = nd.Addr4
-	if p.view.Version == 6 {
-		m.From = nd.Addr6
-	}
+	m.From = nd.errorSource(&p.view)
 	if !nd.Silent {
-		n.report(nd, at, p.buf, &p.view, m)
+		m.Labels, m.NoLength = nd.labels(p), nd.NoLength
+		by := p.lsp
+		if by != nil && by.Direct {
+			by = nil
+		}
+		n.report(nd, at, p.buf, &p.view, m, by)
 	}
 	n.release(p)
+}
+
+// errorSource is the address that a router's errors come from.
+func (nd *node) errorSource(v *wire.Packet) netip.Addr {
+	own, other := nd.Addr4, nd.ErrorFrom4
+	if v.Version == 6 {
+		own, other = nd.Addr6, nd.ErrorFrom6
+	}
+	switch {
+	case nd.ErrorAsDst:
+		return v.Dst
+	case other.IsValid():
+		return other
+	}
+	return own
 }
 
 // report sends an ICMP error about a packet, unless the rules forbid it (RFC
 // 1122 section 3.2.2: no errors about errors, or about later fragments) or the
 // limit does.
-func (n *Net) report(nd *node, at time.Duration, pkt []byte, v *wire.Packet, m wire.Message) {
+func (n *Net) report(nd *node, at time.Duration, pkt []byte, v *wire.Packet, m wire.Message, by *LSP) {
 	if !m.From.IsValid() || v.ICMPError() || v.FragOffset != 0 {
 		return
 	}
@@ -102,7 +125,7 @@ func (n *Net) report(nd *node, at time.Duration, pkt []byte, v *wire.Packet, m w
 	}
 	n.stats.Errors++
 	m.Quote = nd.Quote
-	n.answer(nd, at, func(dst []byte) ([]byte, error) { return wire.ErrorFor(dst, pkt, m) })
+	n.answer(nd, at, by, func(dst []byte) ([]byte, error) { return wire.ErrorFor(dst, pkt, m) })
 }
 
 // bucket is the error limit towards one address, as Linux keeps it: tokens

@@ -12,6 +12,14 @@ type packet struct {
 	buf  []byte
 	view wire.Packet // of buf
 	dst  NodeID      // owner of view.Dst, Nowhere if there is none
+	marks
+}
+
+// marks are what routers know of a packet beside its bytes.
+type marks struct {
+	lsp   *LSP    // the label-switched path it is on
+	nat   tracked // between a NAT's two halves
+	split int     // size of the fragments that a NAT put together; 0: none
 }
 
 const (
@@ -32,6 +40,7 @@ func (n *Net) packet() *packet {
 
 func (n *Net) release(p *packet) {
 	if len(n.free) < maxFree && cap(p.buf) <= maxFreeSize {
+		p.marks = marks{}
 		n.free = append(n.free, p)
 	}
 }

@@ -8,6 +8,10 @@ import (
 
 // arrive brings a packet to a node.
 func (n *Net) arrive(nd *node, at time.Duration, p *packet) {
+	if nd.aware && !n.receive(nd, p) {
+		n.release(p)
+		return
+	}
 	switch {
 	case p.dst == nd.id:
 		n.stats.Delivered++
@@ -25,15 +29,16 @@ func (n *Net) arrive(nd *node, at time.Duration, p *packet) {
 // runs out, or a size is refused, before the filter sees the packet. Errors
 // quote the packet as it arrived.
 func (n *Net) forward(nd *node, at time.Duration, p *packet) {
-	l := n.route(nd, p.view.Dst, p.dst)
+	l := n.route(nd, p)
+	hidden := p.lsp != nil && p.lsp.Hide
 	switch {
 	case l == nil:
 		n.stats.Unroutable++
 		n.fail(nd, at, p, wire.Message{Kind: wire.Unreachable, Reason: wire.NoRoute})
-	case p.view.TTL <= 1:
+	case p.view.TTL <= 1 && !hidden:
 		n.stats.Expired++
 		n.fail(nd, at, p, wire.Message{Kind: wire.TimeExceeded})
-	case len(p.buf) > l.mtu && p.view.DF:
+	case len(p.buf) > l.mtu && p.view.DF && (p.split == 0 || p.split > l.mtu):
 		n.stats.TooBig++
 		n.tooBig(nd, at, p, l.mtu)
 	case nd.filters(&p.view):
@@ -41,13 +46,27 @@ func (n *Net) forward(nd *node, at time.Duration, p *packet) {
 		n.release(p)
 	default:
 		n.stats.Forwarded++
-		p.view.TTL = wire.DecrementTTL(p.buf)
-		if len(p.buf) > l.mtu {
-			n.fragment(l, l.mtu, at, p, 0)
+		if !hidden {
+			p.view.TTL = wire.DecrementTTL(p.buf)
+		}
+		if nd.mangles {
+			n.mangle(nd, at, p, l)
+		}
+		if mtu := p.limit(l.mtu); len(p.buf) > mtu {
+			nd.fragID++
+			n.fragment(l, mtu, at, p, nd.fragID)
 			return
 		}
 		n.transmit(l, at, p)
 	}
+}
+
+// limit is the size above which a packet is sent in pieces on a link.
+func (p *packet) limit(mtu int) int {
+	if p.split > 0 && len(p.buf) > p.split {
+		return min(mtu, p.split)
+	}
+	return mtu
 }
 
 // filters reports whether the router drops a packet it would forward.
@@ -71,11 +90,15 @@ func (nd *node) filters(v *wire.Packet) bool {
 
 // emit sends a packet that the node itself made.
 func (n *Net) emit(nd *node, at time.Duration, p *packet) {
+	if nd.nat != nil && p.view.ICMPError() {
+		nd.nat.sent(p)
+		n.view(p)
+	}
 	if p.dst == nd.id {
 		n.arrive(nd, at, p)
 		return
 	}
-	l := n.route(nd, p.view.Dst, p.dst)
+	l := n.route(nd, p)
 	if l == nil {
 		n.stats.Unroutable++
 		n.release(p)
@@ -102,7 +125,7 @@ func (n *Net) fragment(l *link, mtu int, at time.Duration, p *packet, id uint32)
 	err := wire.Fragment(p.buf, mtu, id, func(piece []byte) {
 		q := n.packet()
 		q.buf = append(q.buf[:0], piece...)
-		if n.view(q) {
+		if q.lsp = p.lsp; n.view(q) {
 			n.stats.Fragments++
 			n.transmit(l, at, q)
 		}

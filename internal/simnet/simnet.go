@@ -12,8 +12,8 @@
 // What is wrong with a topology itself (an unknown node, an address given
 // twice) is a mistake in the program and panics.
 //
-// Limits: one path between two nodes at a time, links without corruption or
-// duplication, no multicast, no link layer.
+// Limits: one link between two nodes, links without corruption or duplication,
+// no multicast, no link layer; MPLS labels take no room.
 package simnet
 
 import (
@@ -28,6 +28,7 @@ import (
 // all calls. A deliver function may call Send.
 type Net struct {
 	rng      *rand.Rand
+	seed     uint64 // what routers that spread flows start from
 	nodes    []*node
 	owners   map[netip.Addr]NodeID
 	next     [][]*link // next hop by node and destination; nil when outdated
@@ -45,6 +46,7 @@ type Net struct {
 func New(seed uint64) *Net {
 	return &Net{
 		rng:    rand.New(rand.NewPCG(seed, 0x77687973_6c6f7721)),
+		seed:   mix(seed ^ 0x77687973_6c6f7721),
 		owners: make(map[netip.Addr]NodeID),
 	}
 }
@@ -122,6 +124,26 @@ type Router struct {
 	TooBig      TooBigPolicy
 	TooBigClaim int
 	Filters     []Filter
+
+	// ReplyTTL is the TTL of what the router itself sends. Zero means 64, as
+	// Linux; others begin at 128 or 255.
+	ReplyTTL int
+	// ErrorFrom4 and ErrorFrom6 are the source of the router's errors in
+	// place of its own addresses, whoever they belong to; ErrorAsDst takes
+	// the destination of the packet they are about.
+	ErrorFrom4, ErrorFrom6 netip.Addr
+	ErrorAsDst             bool
+	// Labels is an MPLS label stack that the router's errors show. See LSP
+	// for one that a path gives. NoLength leaves out the length field of RFC
+	// 4884 in front of it.
+	Labels   []wire.Label
+	NoLength bool
+	// ClampMSS lowers the MSS option of SYNs that the router forwards to so
+	// many bytes. Zero means never.
+	ClampMSS int
+	Remark   Remark
+	NAT      *NAT
+	Forge    *Forgery
 }
 
 // Host is an end of the network. Unless a real stack is attached, it answers
@@ -134,6 +156,7 @@ type Host struct {
 	// unreachables too.
 	ErrorBurst int
 	ErrorEvery time.Duration
+	ReplyTTL   int // as for a Router
 }
 
 // Stats counts packets since the Net was made.
@@ -152,6 +175,7 @@ type Stats struct {
 	Errors      uint64 // ICMP errors sent by routers and hosts
 	ErrorsLimit uint64 // ICMP errors not sent because of the limit
 	EchoReplies uint64 // sent by routers and model hosts
+	Forged      uint64 // false errors by Forge
 }
 
 // Stats returns the counters.

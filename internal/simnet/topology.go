@@ -3,6 +3,7 @@ package simnet
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/wire"
@@ -20,6 +21,11 @@ type node struct {
 	links  []*link
 	routes []route // longest prefix first
 
+	aware   bool // looks at what arrives before it routes: receive
+	mangles bool // changes what it forwards: mangle
+	nat     *natState
+	lsps    []*LSP // that begin here
+
 	limits map[netip.Addr]*bucket
 
 	// Of hosts.
@@ -33,21 +39,29 @@ type node struct {
 // route is an explicit route. Its link is looked up when it is used, as it may
 // be connected later.
 type route struct {
-	dst netip.Prefix
-	via NodeID
+	dst   netip.Prefix
+	via   NodeID
+	multi *Multipath // in place of via
 }
 
 // AddRouter adds a router.
 func (n *Net) AddRouter(r Router) NodeID {
-	nd := &node{name: r.Name, router: true, Router: r, echoes: !r.Silent && !r.EchoSilent}
-	return n.add(nd, r.Addr4, r.Addr6)
+	nd := &node{
+		name: r.Name, router: true, Router: r, echoes: !r.Silent && !r.EchoSilent,
+		mangles: r.ClampMSS > 0 || r.Remark.Mask != 0 || r.Forge != nil,
+	}
+	id := n.add(nd, r.Addr4, r.Addr6)
+	if r.NAT != nil {
+		n.translate(nd, *r.NAT)
+	}
+	return id
 }
 
 // AddHost adds a host.
 func (n *Net) AddHost(h Host) NodeID {
 	nd := &node{
 		name: h.Name, echoes: !h.EchoSilent,
-		Router: Router{ErrorBurst: h.ErrorBurst, ErrorEvery: h.ErrorEvery},
+		Router: Router{ErrorBurst: h.ErrorBurst, ErrorEvery: h.ErrorEvery, ReplyTTL: h.ReplyTTL},
 	}
 	return n.add(nd, h.Addrs...)
 }
@@ -55,18 +69,22 @@ func (n *Net) AddHost(h Host) NodeID {
 func (n *Net) add(nd *node, addrs ...netip.Addr) NodeID {
 	nd.id = NodeID(len(n.nodes))
 	for _, a := range addrs {
-		if !a.IsValid() {
-			continue
+		if a.IsValid() {
+			n.own(nd, a)
 		}
-		if other, taken := n.owners[a]; taken {
-			panic(fmt.Sprintf("simnet: %v of %q belongs to %q", a, nd.name, n.nodes[other].name))
-		}
-		n.owners[a] = nd.id
-		nd.addrs = append(nd.addrs, a)
 	}
 	n.nodes = append(n.nodes, nd)
 	n.next = nil
 	return nd.id
+}
+
+// own gives a node an address.
+func (n *Net) own(nd *node, a netip.Addr) {
+	if other, taken := n.owners[a]; taken {
+		panic(fmt.Sprintf("simnet: %v of %q belongs to %q", a, nd.name, n.nodes[other].name))
+	}
+	n.owners[a] = nd.id
+	nd.addrs = append(nd.addrs, a)
 }
 
 func (n *Net) node(id NodeID) *node {
@@ -126,7 +144,7 @@ func (n *Net) LinkMTU(a, b NodeID) int {
 // FirstMTU is the MTU of the link on which a node sends to dst, 0 if it has no
 // way there: what the node's interface has.
 func (n *Net) FirstMTU(from NodeID, dst netip.Addr) int {
-	if l := n.route(n.node(from), dst, n.ownerOf(dst)); l != nil {
+	if l := n.route(n.node(from), &packet{view: wire.Packet{Dst: dst}, dst: n.ownerOf(dst)}); l != nil {
 		return l.mtu
 	}
 	return 0
@@ -146,14 +164,16 @@ func (nd *node) linkTo(id NodeID) *link {
 // and of equal ones the latest. A via that is Nowhere or no neighbour makes
 // the destinations unreachable.
 func (n *Net) Route(at NodeID, dst netip.Prefix, via NodeID) {
+	n.addRoute(at, route{dst: dst.Masked(), via: via})
+}
+
+func (n *Net) addRoute(at NodeID, r route) {
 	nd := n.node(at)
 	i := 0
-	for i < len(nd.routes) && nd.routes[i].dst.Bits() > dst.Bits() {
+	for i < len(nd.routes) && nd.routes[i].dst.Bits() > r.dst.Bits() {
 		i++
 	}
-	nd.routes = append(nd.routes, route{})
-	copy(nd.routes[i+1:], nd.routes[i:])
-	nd.routes[i] = route{dst.Masked(), via}
+	nd.routes = slices.Insert(nd.routes, i, r)
 }
 
 // Attach hands packets for a host to deliver instead of the model's own host:
@@ -173,14 +193,23 @@ func (n *Net) OpenTCP(host NodeID, ports ...uint16) {
 	}
 }
 
-// route returns the link on which a node sends towards dst, which belongs to
-// owner; nil if there is none. This is the one place where a path is chosen.
-func (n *Net) route(at *node, dst netip.Addr, owner NodeID) *link {
-	for i := range at.routes {
-		if at.routes[i].dst.Contains(dst) {
-			return at.linkTo(at.routes[i].via)
-		}
+// route returns the link on which a node sends a packet on; nil if there is
+// none. This is the one place where a path is chosen.
+func (n *Net) route(at *node, p *packet) *link {
+	if p.lsp != nil {
+		return at.linkTo(p.lsp.behind(at.id))
 	}
+	for i := range at.routes {
+		r := &at.routes[i]
+		if !r.dst.Contains(p.view.Dst) {
+			continue
+		}
+		if r.multi != nil {
+			return at.linkTo(n.choose(r.multi, p))
+		}
+		return at.linkTo(r.via)
+	}
+	owner := p.dst
 	if owner != Nowhere {
 		if n.next == nil {
 			n.next = make([][]*link, len(n.nodes))

@@ -21,7 +21,7 @@ type conn struct {
 	network *Network
 	flow    wire.Flow
 	mtu     int
-	blind   bool // does not see quoted TTLs
+	blind   bool // sees quotes as a host without raw sockets does
 	once    sync.Once
 	ready   chan struct{} // holds a token when replies wait
 	ended   chan struct{}
@@ -62,7 +62,13 @@ func (c *conn) Send(p wire.Probe) (time.Time, error) {
 func (c *conn) receive(now time.Time, r wire.Reply) {
 	r.Received = now
 	if c.blind {
-		r.QuotedTTL = -1
+		r.QuotedTTL, r.QuotedTOS = -1, -1
+		if c.flow.Proto == wire.UDP {
+			r.Translated = false
+		}
+		if c.flow.Proto == wire.UDP && r.QuotedLen > 0 && r.QuotedLen < 16 {
+			r.Seq, r.Unnumbered = 0, true
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,6 +128,6 @@ func (c *conn) Info() netprobe.Info {
 	return netprobe.Info{
 		Protocol: c.flow.Proto, Socket: "model", Source: c.flow.Src, SourcePort: c.flow.SrcPort,
 		InterfaceMTU: c.mtu, CachedMTU: c.network.opt.CachedMTU,
-		FlowStable: !c.flow.PortPerProbe,
+		FlowStable: true,
 	}
 }

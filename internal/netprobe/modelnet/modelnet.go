@@ -31,8 +31,8 @@ type Options struct {
 	// Zero means nothing.
 	CachedMTU int
 	// Unprivileged is a host without raw sockets, as if every Config asked
-	// for that: UDP probes differ in their ports, and the TTL of a quoted
-	// probe is not seen.
+	// for that: the IP header of a quoted probe is not seen, nor the UDP
+	// header, so that a quote of 8 bytes does not say which probe it is.
 	Unprivileged bool
 }
 
@@ -136,7 +136,8 @@ func (w *Network) deliver(now time.Time, pkt []byte) {
 		return
 	}
 	for _, c := range w.conns {
-		if r, err := wire.ParseReply(pkt, c.flow); err == nil {
+		r, err := wire.ParseReply(pkt, c.flow)
+		if err == nil || r.Unnumbered {
 			c.receive(now, r)
 		}
 	}
@@ -174,7 +175,6 @@ func (w *Network) Open(ctx context.Context, dst netip.Addr, cfg netprobe.Config)
 		network: w, mtu: mtu, blind: unprivileged,
 		flow: wire.Flow{
 			Proto: proto, Src: src, Dst: dst, SrcPort: w.port, DstPort: port,
-			PortPerProbe: unprivileged && proto == wire.UDP,
 		},
 		ready: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

@@ -209,11 +209,28 @@ func TestOptions(t *testing.T) {
 			t.Error("Open from a foreign address succeeded")
 		}
 		c := open(t, w, server4, netprobe.Config{})
-		want := netprobe.Info{Protocol: wire.UDP, Socket: "model", Source: client4, SourcePort: 40001, InterfaceMTU: 1280, CachedMTU: 552}
+		want := netprobe.Info{Protocol: wire.UDP, Socket: "model", Source: client4, SourcePort: 40001, InterfaceMTU: 1280, CachedMTU: 552, FlowStable: true}
 		if diff := cmp.Diff(want, c.(netprobe.Informer).Info(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("Info (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Without raw sockets a UDP quote of 8 bytes does not say which probe it is.
+func TestShortQuoteIsUnnumbered(t *testing.T) {
+	for _, unprivileged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m, nodes := chain(1, func(_ int, r *simnet.Router) { r.Quote = 8 })
+			w := modelnet.New(m, nodes[0])
+			defer w.Close()
+			c := open(t, w, server4, netprobe.Config{Method: netprobe.UDP, Unprivileged: unprivileged})
+			send(t, c, wire.Probe{Seq: 7, TTL: 1})
+			r, err := c.Recv(t.Context())
+			if err != nil || r.Unnumbered != unprivileged || !unprivileged && r.Seq != 7 || r.Kind != wire.TimeExceeded {
+				t.Errorf("unprivileged %v: %+v, %v", unprivileged, r, err)
+			}
+		})
+	}
 }
 
 func TestUnreachable(t *testing.T) {
