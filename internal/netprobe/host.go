@@ -10,7 +10,8 @@ import (
 // Host is ready for use. It may be used by several goroutines; one Host should
 // serve all instruments of a run, so that they share one Budget.
 //
-// Limits: Linux only. Without privilege a TCP probe must be answered within
+// Limits: Linux only. With Config.Segments the kernel's route cache bounds what
+// can be tried. Without privilege a TCP probe must be answered within
 // 950 ms, before the kernel repeats the SYN; at most 128 are in flight; and they
 // do not keep one 5-tuple (Info.FlowStable) unless Config.Serial is set.
 type Host struct {

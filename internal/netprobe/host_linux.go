@@ -35,6 +35,9 @@ func openHost(ctx context.Context, dst netip.Addr, cfg Config) (Conn, error) {
 
 // openers lists the kinds of socket to try for cfg, in order.
 func openers(cfg Config) []opener {
+	if cfg.Segments && cfg.Method == TCP {
+		return []opener{openSegments}
+	}
 	var list []opener
 	add := func(m Method, proto wire.Protocol, unprivileged opener) {
 		if cfg.Method != m && cfg.Method != Auto {
