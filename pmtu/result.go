@@ -26,8 +26,8 @@ type Result struct {
 	Signalled    bool         `json:"signalled"`     // a router said "too big" where the path narrows
 	BlackHole    bool         `json:"black_hole"`    // the path narrows and nobody says so
 	Limiter      *Limiter     `json:"limiter"`
-	// Tunnel is what the number suggests is on the way, the likeliest first: a
-	// guess, see Suggests.
+	// Tunnel is what the MTU, or that of a black hole on the way back, suggests
+	// is on the way, the likeliest first: a guess, see Suggests.
 	Tunnel   []string `json:"tunnel,omitempty"`
 	Backward Backward `json:"backward"`
 	Steps    []Step   `json:"steps,omitempty"` // the path MTU hop by hop, see HopMTU

@@ -48,6 +48,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	if m.opt.Fetch != nil {
 		back.EchoLimit = m.res.Backward.EchoLimit
 		m.res.Backward = back
+		if hole := back.BlackHole; hole != nil && *hole && back.MTU != nil && len(m.res.Tunnel) == 0 {
+			m.res.Tunnel = Suggests(*back.MTU)
+		}
 	}
 	m.res.Elapsed = millis.Of(time.Since(start))
 	m.res.Packets = m.opt.MaxPackets - m.left

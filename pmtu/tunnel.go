@@ -18,7 +18,7 @@ type encapsulation struct {
 // encapsulations, the common ones first. Sizes count all headers between the
 // outer link's MTU and the packet inside.
 var encapsulations = [...]encapsulation{
-	{name: "PPPoE (RFC 2516)", least: 8},
+	{name: "PPPoE", least: 8}, // RFC 2516
 	{name: "IPIP, 6in4 or 6rd over IPv4", least: 20},
 	{name: "GRE over IPv4", least: 24},
 	{name: "GRE with a key over IPv4", least: 28},

@@ -162,15 +162,19 @@ func TestPathMTUBackward(t *testing.T) {
 		mtu   string
 		hole  string
 		note  string
+		only  netip.Addr // one family will do for what takes long
 	}{
-		{"whole", pathShape{}, "/", "1500", "false", ""},
-		{"a black hole", pathShape{back: map[int]int{3: 1400}, policy: simnet.Absent}, "/", "1400", "true", ""},
-		{"a black hole of an odd size", pathShape{back: map[int]int{3: 1377}, policy: simnet.Absent}, "/", "1377", "true", ""},
-		{"the server is told", pathShape{back: map[int]int{3: 1400}}, "/", "1400", "false", ""},
-		{"a small page", pathShape{}, "/small.html", "null", "null", "too small"},
-		{"a small page before a black hole", pathShape{back: map[int]int{3: 1400}, policy: simnet.Absent}, "/small.html", "null", "null", "too small"},
+		{"whole", pathShape{}, "/", "1500", "false", "", netip.Addr{}},
+		{"a black hole", pathShape{back: map[int]int{3: 1400}, policy: simnet.Absent}, "/", "1400", "true", "", web6},
+		{"a black hole of an odd size", pathShape{back: map[int]int{3: 1377}, policy: simnet.Absent}, "/", "1377", "true", "", webAddr},
+		{"the server is told", pathShape{back: map[int]int{3: 1400}}, "/", "1400", "false", "", netip.Addr{}},
+		{"a small page", pathShape{}, "/small.html", "null", "null", "too small", netip.Addr{}},
+		{"a small page before a black hole", pathShape{back: map[int]int{3: 1400}, policy: simnet.Absent}, "/small.html", "null", "null", "too small", netip.Addr{}},
 	} {
 		for _, dst := range []netip.Addr{webAddr, web6} {
+			if tt.only.IsValid() && dst != tt.only {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s %v", tt.name, dst), func(t *testing.T) {
 				l := newPathLab(t, tt.shape)
 				nginx(t, l.web, webAddr, web6)
@@ -244,5 +248,34 @@ func TestPathMTUInTheKernel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without any capability: ping sockets, and UDP with its error queue, measure
+// the same.
+func TestPathMTUUnprivileged(t *testing.T) {
+	labtest.Need(t, "setpriv")
+	newPathLab(t, pathShape{there: map[int]int{4: 1400}, policy: simnet.Absent})
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dst := range []netip.Addr{webAddr, web6} {
+		for _, how := range []string{"-I", "-U"} {
+			cmd := exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
+				exe, "pmtu", "--json", "--no-http", how, dst.String())
+			cmd.Env = append(os.Environ(), asProgram+"=1")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			r := new(pmtu.Result)
+			if err := json.Unmarshal(out, r); err != nil {
+				t.Fatal(err)
+			}
+			if show(r.MTU) != "1400" || !r.BlackHole || r.Limiter == nil || r.Limiter.TTL != 3 {
+				t.Errorf("%v %s: MTU %s, black hole %v, limiter %+v: %q", dst, how, show(r.MTU), r.BlackHole, r.Limiter, r.Warnings)
+			}
+		}
 	}
 }

@@ -54,7 +54,7 @@ func pmtuFacts(p *pmtu.Result) []pmtuFact {
 	}
 	add("there", pmtuThere(p)...)
 	add("narrow", pmtuLimiter(p)...)
-	if c := p.ClaimedMTU; c != nil && (p.MTU == nil || *c != *p.MTU) {
+	if c := p.ClaimedMTU; c != nil && (p.MTU == nil || *c != *p.MTU) && !claimRejected(p) {
 		add("claim", cell{text: fmt.Sprintf("a router says that %s", fits(*c))})
 	}
 	if c := p.CachedMTU; c != nil && (p.MTU == nil || *c != *p.MTU) {
@@ -88,6 +88,17 @@ func pmtuPlain(p *pmtu.Result) []fact {
 }
 
 func bytesText(n int) string { return strconv.Itoa(n) + " bytes" }
+
+// claimRejected reports whether a warning speaks of the claim, and says whose
+// it is.
+func claimRejected(p *pmtu.Result) bool {
+	for _, w := range p.Warnings {
+		if strings.Contains(w, fmt.Sprintf("claims an MTU of %d", *p.ClaimedMTU)) || *p.ClaimedMTU == 0 && strings.Contains(w, "without saying what fits") {
+			return true
+		}
+	}
+	return false
+}
 
 func fits(claim int) string {
 	if claim == 0 {
@@ -127,7 +138,10 @@ func pmtuLimiter(p *pmtu.Result) []cell {
 	}
 	switch {
 	case p.BlackHole:
-		return []cell{{text: strings.TrimSpace(where + " larger packets vanish and nobody says so:")}, {"a black hole", bad}}
+		if where != "" {
+			where += ":"
+		}
+		return []cell{{text: where + " larger packets vanish and nobody says so,"}, {"a black hole", bad}}
 	case where == "":
 		return nil
 	case p.Signalled:
@@ -165,7 +179,7 @@ func pmtuBack(b *pmtu.Backward) []cell {
 		if b.MTU != nil {
 			out = append(out, cell{bytesText(*b.MTU), bold}, cell{text: "come through;"})
 		}
-		out = append(out, cell{text: "larger packets vanish and nobody tells the server:"}, cell{"a black hole", bad})
+		out = append(out, cell{text: "larger packets vanish and nobody tells the server,"}, cell{"a black hole", bad})
 	case b.MTU != nil && b.OurMSS != nil && b.LargestMSS != nil && *b.LargestMSS < *b.OurMSS:
 		out = append(out, cell{bytesText(*b.MTU), bold}, cell{text: "come through; the server sends no larger packets"})
 	case b.MTU != nil:
@@ -175,7 +189,7 @@ func pmtuBack(b *pmtu.Backward) []cell {
 	case b.Note != "":
 		out = append(out, cell{"not measured:", warn}, cell{text: b.Note})
 	}
-	if n := b.EchoLimit; n != nil {
+	if n := b.EchoLimit; n != nil && (b.MTU == nil || *b.MTU != *n) {
 		if len(out) > 0 {
 			out[len(out)-1].text += ";"
 		}
