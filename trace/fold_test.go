@@ -113,6 +113,22 @@ func TestOverallOfSeveralAddresses(t *testing.T) {
 	}
 }
 
+// Origins and names come when they come, also after the end.
+func TestOriginsAreFolded(t *testing.T) {
+	var f Fold
+	rounds(&f, 0, 3, 3, straight(0, 3))
+	f.Add(Event{Kind: End, At: f.last})
+	f.Add(Event{Kind: Origin, Addr: hopAddr(2), AS: &AS{Number: 64500, Name: "EXAMPLE", Prefix: "192.0.2.0/24"}})
+	f.Add(Event{Kind: Origin, Addr: hopAddr(1)})
+	res := f.Result()
+	if as := res.Hops[1].Replies[0].AS; as == nil || as.Number != 64500 {
+		t.Errorf("hop 2: %+v", as)
+	}
+	if as := res.Hops[0].Replies[0].AS; as != nil {
+		t.Errorf("hop 1: %+v", as)
+	}
+}
+
 func TestNoFloodOfAddresses(t *testing.T) {
 	var f Fold
 	rounds(&f, 0, 2000, 3, detourAt(2, func(r, _ int) (netip.Addr, time.Duration) {

@@ -58,6 +58,57 @@ func TestRead(t *testing.T) {
 			res.Hops[2].Replies[0].ICMP = "administratively prohibited"
 			return res
 		}, []string{`R4: hop 3 (192.0.2.3) says "administratively prohibited"`}},
+		// mtr#434, trippy#1225: who prohibits is not the host that was asked for,
+		// and does not prove that it is up.
+		{"prohibited by a router", func() *Result {
+			res := unreached(path(1, 2, 3))
+			r := &res.Hops[2].Replies[0]
+			r.ICMP, r.ICMPType, r.ICMPCode, res.Target.Addr = "administratively prohibited", ptr(3), ptr(13), theEnd
+			return res
+		}, []string{`R4: hop 3 (192.0.2.3) says "administratively prohibited" (ICMP type 3 code 13): the path ends there`}},
+		{"prohibited in the destination's name", func() *Result {
+			res := unreached(path(1, 2, 3))
+			r := &res.Hops[2].Replies[0]
+			r.ICMP, r.ICMPType, r.ICMPCode = "host prohibited", ptr(3), ptr(10)
+			return res
+		}, []string{`R4: hop 3 (192.0.2.3) says "host prohibited" (ICMP type 3 code 10): the destination refuses these probes, or a filter`}},
+		{"several addresses in a long run of one flow", func() *Result {
+			res := twoAt(path(1, 2, 3), 2)
+			res.Hops[1].Sent, res.Hops[1].Received = 100, 100
+			return res
+		}, []string{"R7: 2 routers answer at hop 2: packets of one flow take several paths"}},
+		// Times of several flows are not compared: what answers sooner may lie
+		// on another path.
+		{"several flows are not compared", func() *Result {
+			res := twoAt(path(1, 90, 3), 2)
+			res.FlowStable = false
+			return res
+		}, []string{"R7: 2 routers answer at hop 2: the probes were several flows"}},
+		{"labels with steps between", func() *Result {
+			res := path(1, 2, 12, 30, 31)
+			for i := 1; i < 4; i++ {
+				res.Hops[i].Replies[0].Labels = []wire.Label{{Value: 16001, Bottom: true, TTL: 1}}
+			}
+			return res
+		}, []string{"R1: ", "R8: hops 2 to 4 are one MPLS path and do not answer all from its end"}},
+		{"labels around a silent hop", func() *Result {
+			res := path(1, 8, 0, 8, 9)
+			for _, i := range []int{1, 3} {
+				res.Hops[i].Replies[0].Labels = []wire.Label{{Value: 16001, Bottom: true, TTL: 1}}
+			}
+			return res
+		}, []string{"R1: ", "R4: hop 3", "R8: hops 2 to 4 are one MPLS path and answer after nearly the same time"}},
+		{"limit by its pace", func() *Result {
+			res := path(1, 2, 3)
+			res.Hops[1].Loss, res.Hops[1].Limit = 0.8, &Limit{Burst: 6, Every: millis.Of(ms(1000))}
+			return res
+		}, []string{"R3: hop 2 (192.0.2.2) answered 6 probes in a row and then one each 1000 ms at most"}},
+		{"way back of another length", func() *Result {
+			res := path(1, 2, 40, 41)
+			res.Hops[2].Replies[0].ReplyTTL -= 3
+			res.Hops[3].Replies[0].ReplyTTL -= 3
+			return res
+		}, []string{"R1: ", "R5: another length than the way there (6 hops instead of 3): the 38.0 ms may lie on the way back"}},
 		{"queue", func() *Result {
 			res := sampledAs(path(1, 2, 5), 0, 0, 0)
 			res.Destination = slow(res.Destination, 60, 90)
