@@ -16,6 +16,7 @@ import (
 func (m *Model) Draw(width, height int) []Line {
 	width, height = min(max(width, 1), 1000), min(max(height, 1), 1000)
 	res := m.result()
+	m.remember(res)
 	m.shown = res
 	m.reselect(res)
 	p := plan(height)
@@ -163,7 +164,7 @@ func (m *Model) headline(res *trace.Result, width int) []Line {
 		}
 		first = append(first, Span{strings.Repeat(" ", max(width-used, 0)), Plain}, state)
 	}
-	return []Line{first, {{" " + strings.Join(m.facts(res), " · "), Dim}}}
+	return []Line{first, {{" " + joined(m.facts(res), width-1), Dim}}}
 }
 
 // facts are what the second line tells, the most important first.
@@ -179,7 +180,7 @@ func (m *Model) facts(res *trace.Result) []string {
 	switch {
 	case res.HopCount != nil:
 		add("reached at hop %d", *res.HopCount)
-	case res.Method != "":
+	case res.Method != "" && m.before == nil:
 		add("not reached")
 	}
 	if res.BackCount != nil {
@@ -210,6 +211,21 @@ func (m *Model) facts(res *trace.Result) []string {
 		add("every %s", every(m.opt.Interval))
 	}
 	return out
+}
+
+// joined are as many facts as fit: half a number would be another one.
+func joined(facts []string, width int) string {
+	text := ""
+	for _, f := range facts {
+		if text != "" {
+			f = text + " · " + f
+		}
+		if columns(f) > width && text != "" {
+			break
+		}
+		text = f
+	}
+	return text
 }
 
 // keys of the footer, the most important first; "? help" is always kept.

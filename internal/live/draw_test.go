@@ -45,10 +45,24 @@ func press(m *Model, width, height int, keys ...Key) {
 	}
 }
 
+// read stands for trace.Read in golden screens, which are not about its words.
+func read(res *trace.Result) []trace.Sentence {
+	if !res.Reached {
+		return nil
+	}
+	return []trace.Sentence{
+		{Rule: "R1", Text: "the largest step is 115 ms on the way from hop 5 to hop 6 (198.51.100.6): 92 % of the 125 ms to the end of the path"},
+		{Rule: "R1", Text: "hop 4 (198.51.100.4) answers after 229 ms, but hops behind it answer after 6.00 ms: it is slow to answer, not to forward, and delays nothing"},
+		{Rule: "R4", Text: "hop 7 answers no probe, but what lies behind does: silent, not broken"},
+		{Rule: "R10", Text: "the destination answered all of 42 probes: what single hops show besides does no harm"},
+	}
+}
+
 // Flows that were followed are compared, and the bad one stands out.
 func TestFlows(t *testing.T) {
 	r := slowLink(5)
 	m := r.model(Options{Paths: true})
+	m.read = read
 	m.Draw(80, 24)
 	m.Key("f")
 	if screen := Text(m.Draw(80, 24)); !strings.Contains(screen, "being looked for") {
@@ -88,6 +102,7 @@ func TestScreens(t *testing.T) {
 		name := fmt.Sprintf("%s-%dx%d.txt", tt.name, tt.width, tt.height)
 		t.Run(name, func(t *testing.T) {
 			m := r.model(Options{})
+			m.read = read
 			pmtu := 1500
 			m.Amend(func(res *trace.Result) { res.PMTU = &pmtu })
 			press(m, tt.width, tt.height, tt.keys...)
@@ -102,5 +117,13 @@ func TestScreens(t *testing.T) {
 			}
 			golden(t, name, Text(lines))
 		})
+	}
+}
+
+// A drawing of the longest path, which may come ten times a second.
+func BenchmarkDraw(b *testing.B) {
+	m := recorded{routers: 63, rounds: 500, seed: 1}.model(Options{})
+	for b.Loop() {
+		m.Draw(160, 80)
 	}
 }

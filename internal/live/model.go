@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/internal/stats"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -24,6 +25,7 @@ type Model struct {
 	warned []trace.Event
 	trails []*trail // one a method
 	amend  []func(*trace.Result)
+	read   func(*trace.Result) []trace.Sentence
 	// before is the path when the counts were reset, until it is seen anew.
 	before []trace.Hop
 
@@ -49,7 +51,7 @@ const (
 
 // NewModel returns an empty view.
 func NewModel(opt Options) *Model {
-	return &Model{opt: opt, fold: &trace.Fold{}, known: make(map[netip.Addr][2]trace.Event), numeric: opt.NoNames}
+	return &Model{opt: opt, fold: &trace.Fold{}, read: trace.Read, known: make(map[netip.Addr][2]trace.Event), numeric: opt.NoNames}
 }
 
 // Add takes the next event.
@@ -115,12 +117,14 @@ func (m *Model) result() *trace.Result {
 	if !res.Target.Addr.IsValid() {
 		res.Target = m.opt.Target
 	}
-	m.remember(res)
+	if len(m.begins) > 0 { // a reset does not turn the clock back
+		res.Elapsed = millis.Of(m.latest.Sub(m.begins[0].At))
+	}
 	sampled(res)
 	for _, change := range m.amend {
 		change(res)
 	}
-	res.Reading = trace.Read(res)
+	res.Reading = m.read(res)
 	return res
 }
 
