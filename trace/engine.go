@@ -27,16 +27,16 @@ type engine struct {
 	budget   *netprobe.Budget
 	start    time.Time
 	sought   bool // nobody looks for the end of the path any more
+	membership
 }
 
 func newEngine(opt Options, yield func(Event, error) bool, cancel context.CancelFunc) *engine {
 	e := &engine{opt: opt, yield: yield, cancel: cancel, arrivals: make(chan arrival, 256)}
 	e.names = newLookups(opt.Names, opt.Origin)
-	if b, ok := opt.Network.(interface{ Budget() *netprobe.Budget }); ok {
-		e.budget = b.Budget()
-	}
-	if e.budget == nil {
-		e.budget = new(netprobe.Budget)
+	if opt.group != nil {
+		e.budget = opt.group.budget
+	} else {
+		e.budget = budgetOf(opt.Network)
 	}
 	return e
 }
@@ -107,13 +107,18 @@ func (e *engine) collect(ctx context.Context, until func() time.Time, done func(
 		if e.left {
 			return errLeft
 		}
+		for _, addr := range e.taken {
+			e.names.ask(ctx, addr)
+		}
+		e.taken = e.taken[:0]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if done() {
 			return nil
 		}
-		due := until().Add(idle.late)
+		// What was due before we began to wait is no sign of lateness.
+		due := later(until().Add(idle.late), time.Now())
 		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
@@ -179,6 +184,8 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	if role == RoleDestination {
 		p.pastDestination(ev.Seq, sent.left, a.reply.QuotedTTL)
 	}
+	e.opt.group.learn(e.opt.member, ev)
+	p.diverges(ev)
 	p.catchUp(ev.TTL, role)
 }
 

@@ -17,6 +17,7 @@ const (
 	Sent    EventKind = "sent"    // a probe left: Seq, TTL
 	Replied EventKind = "replied" // a probe was answered: Seq, TTL, Addr, RTT, ReplyTTL, Role, Answer, ICMPType, ICMPCode, Quote, Labels
 	Counted EventKind = "counted" // a probe counts for another TTL than it was sent with, or for none (0): Seq, TTL, Round
+	Shared  EventKind = "shared"  // an answer to another trace of a group stands here too: Seq and as Replied
 	Named   EventKind = "named"   // a name was found: Addr, Text
 	Origin  EventKind = "origin"  // an autonomous system was found: Addr, AS
 	Warned  EventKind = "warned"  // something a reader should know: Text
@@ -38,6 +39,8 @@ const (
 type Event struct {
 	Kind EventKind `json:"event"`
 	At   time.Time `json:"at"`
+	// Trace says which of a group's traces the event belongs to, from 0.
+	Trace int `json:"trace,omitempty"`
 	// View counts the methods tried, from 0: each is a view of the path of
 	// its own, and the Result shows the best.
 	View       int          `json:"view,omitempty"`

@@ -31,7 +31,7 @@ func (f *Fold) Add(ev Event) {
 			}
 		}
 		f.views = append(f.views, &view{begin: ev})
-	case Sent, Replied, Counted:
+	case Sent, Replied, Counted, Shared:
 		if ev.View < 0 || ev.View >= len(f.views) {
 			return
 		}
@@ -42,6 +42,8 @@ func (f *Fold) Add(ev Event) {
 			v.replied(ev)
 		case Counted:
 			v.counted(ev)
+		case Shared:
+			v.shared(ev)
 		}
 	case Named:
 		if f.names == nil {

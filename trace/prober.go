@@ -72,18 +72,25 @@ func (p *prober) send(ttl, round int) {
 	if p.dead != nil || p.engine.left {
 		return
 	}
-	if p.seq++; p.seq > maxSeq {
-		p.seq = 1
-	}
+	seq := p.nextSeq()
 	p.budget.Take(p.engine.opt.Dst, ttl, time.Now())
-	at, err := p.conn.Send(wire.Probe{Seq: p.seq, TTL: ttl})
+	p.engine.opt.group.sent(ttl, time.Now())
+	at, err := p.conn.Send(wire.Probe{Seq: seq, TTL: ttl})
 	if err != nil {
 		p.fail(err)
 		return
 	}
 	p.lastSend = at
 	p.asked[ttl]++
-	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: p.seq, TTL: ttl, Round: round})
+	p.engine.emit(Event{Kind: Sent, At: at, View: p.index, Seq: seq, TTL: ttl, Round: round})
+}
+
+// nextSeq is a sequence number that none of the latest probes has.
+func (p *prober) nextSeq() uint16 {
+	if p.seq++; p.seq > maxSeq {
+		p.seq = 1
+	}
+	return p.seq
 }
 
 // learn keeps the account of ICMP errors that the instruments share.
@@ -100,13 +107,18 @@ func (p *prober) learn(ttl int, from netip.Addr, kind wire.Kind) {
 // trip. The probes that go past a UDP destination draw on its errors, but they
 // leave in order of TTL, so the first of its six answers is to the probe that
 // just reached it.
-func (p *prober) firstWave() {
+func (p *prober) firstWave(ctx context.Context) error {
 	now := time.Now()
 	p.looks, p.looked = 1, now
 	p.round, p.waved = 1, now
-	for ttl := p.engine.opt.FirstHop; ttl <= p.engine.opt.MaxHops; ttl++ {
+	if len(p.engine.trunk) > 0 {
+		p.takeOver()
+		return p.joinWave(ctx)
+	}
+	for ttl := p.engine.first(); ttl <= p.engine.opt.MaxHops; ttl++ {
 		p.send(ttl, 0)
 	}
+	return nil
 }
 
 // finished reports whether nothing more can be learned about where the path

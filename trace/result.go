@@ -62,6 +62,9 @@ type Target struct {
 type Hop struct {
 	TTL    int  `json:"ttl"`
 	Silent bool `json:"silent"` // nobody answered at this TTL
+	// Shared says that the answers are those another trace of a Group got:
+	// the paths have the hop in common, and it was asked for one of them.
+	Shared bool `json:"shared,omitempty"`
 	// Sent and Received count the probes of this TTL and their answers.
 	Sent     int `json:"sent"`
 	Received int `json:"received"`

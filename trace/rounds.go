@@ -43,10 +43,10 @@ func (p *prober) roundAt() time.Time {
 }
 
 // hurries reports whether the next round may leave although it is not known
-// yet where the path ends. Only the first method does that: what it draws of
-// the routers' errors, the next ones miss.
+// yet where the path ends. Only the first method does that, and no trace of a
+// group: what it draws of the routers' errors, the next ones miss.
 func (p *prober) hurries() bool {
-	return p.index == 0 && len(p.engine.probers) == 1 && p.more() && p.round < quickRounds && !p.finished()
+	return p.engine.opt.group.alone() && p.index == 0 && len(p.engine.probers) == 1 && p.more() && p.round < quickRounds && !p.finished()
 }
 
 // wave asks every hop up to the end of the path once more.
@@ -59,7 +59,7 @@ func (p *prober) wave() {
 	if r < quickRounds {
 		p.covered[r] = last
 	}
-	for ttl := p.engine.opt.FirstHop; ttl <= last; ttl++ {
+	for ttl := p.engine.first(); ttl <= last; ttl++ {
 		p.ask(ttl, r)
 	}
 	p.adopt()
@@ -82,7 +82,7 @@ func (p *prober) horizon() int {
 // ask sends a probe of a round unless the router can send no error for it: it
 // has answered before, or still may, and its silence now would look like loss.
 func (p *prober) ask(ttl, round int) {
-	if (p.answers(ttl) > 0 || round < quickRounds) && p.spent(ttl) {
+	if p.taken(ttl) || (p.answers(ttl) > 0 || round < quickRounds) && p.spent(ttl) {
 		return
 	}
 	p.send(ttl, round)
@@ -128,13 +128,21 @@ func (p *prober) catchUp(ttl int, role Role) {
 	}
 }
 
-// owed reports whether an answer is due from a hop that does answer.
+// owed reports whether an answer is due from a hop that does answer. In a
+// group, whose probes leave in no order, any hop may.
 func (p *prober) owed() bool {
 	n := p.view.length()
 	patience := p.view.patience()
+	young := time.Duration(0)
+	if !p.engine.leads() {
+		young = p.view.maxRTT + 2*stagger
+	}
 	for i := range p.view.probes {
 		q := &p.view.probes[i]
-		if !q.answered && q.ttl > 0 && q.ttl <= n && p.answers(q.ttl) > 0 && time.Since(q.at) < patience {
+		if q.answered || q.ttl == 0 || q.ttl > n {
+			continue
+		}
+		if age := time.Since(q.at); age < young || age < patience && p.answers(q.ttl) > 0 {
 			return true
 		}
 	}
@@ -151,6 +159,9 @@ func (p *prober) askSilent() {
 		doubtful--
 	}
 	for _, ttl := range p.silent() {
+		if p.engine.opt.group.limited(ttl) {
+			continue // recover does that, one at a time
+		}
 		p.send(ttl, p.round-1)
 		if ttl >= doubtful {
 			p.send(ttl, p.round-1)

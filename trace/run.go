@@ -101,6 +101,9 @@ func (o *Options) normalise() error {
 	o.NamesGrace = cmp.Or(o.NamesGrace, 300*time.Millisecond)
 	if o.Budget == 0 && o.Queries > 0 {
 		o.Budget = 5*time.Second + time.Duration(o.Queries-1)*o.interval(0)
+		if o.group != nil { // others are asked for first
+			o.Budget += time.Duration(o.group.size/errorBurst) * time.Second
+		}
 	}
 	return nil
 }
@@ -115,6 +118,8 @@ func (o *Options) interval(rtt time.Duration) time.Duration {
 		return time.Second
 	case o.Queries >= errorBurst:
 		return 100 * time.Millisecond
+	case !o.group.alone():
+		return 5 * time.Millisecond // the path is known before the second round
 	case rtt > 0:
 		return min(max(rtt/3, 5*time.Millisecond), 20*time.Millisecond)
 	}
@@ -146,8 +151,13 @@ func (o *Options) config(m netprobe.Method) netprobe.Config {
 // run is the whole trace: find the destination, ask the remaining times, ask
 // again what is missing, wait for names.
 func (e *engine) run(ctx context.Context) error {
+	if err := e.join(ctx); err != nil {
+		return err
+	}
 	e.start = time.Now()
-	if err := e.find(ctx); err != nil {
+	err := e.find(ctx)
+	e.opt.group.settled(e.opt.member)
+	if err != nil {
 		return err
 	}
 	e.sought = true
@@ -182,7 +192,9 @@ func (e *engine) find(ctx context.Context) error {
 			p, err := e.open(ctx, methods[0])
 			methods = methods[1:]
 			if err == nil {
-				p.firstWave()
+				if err := p.firstWave(ctx); err != nil {
+					return err
+				}
 				continue
 			}
 			failed = err
@@ -203,6 +215,9 @@ func (e *engine) find(ctx context.Context) error {
 		found := func() bool { return e.reached() || e.newestSpent() && len(methods) > 0 }
 		if err := e.collect(ctx, next, found); err != nil {
 			return err
+		}
+		if e.probers[0].looks > 1 || len(e.probers) > 1 {
+			e.opt.group.settled(e.opt.member) // it knows what it will know soon
 		}
 		e.askDue()
 	}
@@ -229,12 +244,17 @@ func (e *engine) complete(ctx context.Context, p *prober) error {
 	if err := e.collect(ctx, due, func() bool { return !p.owed() }); err != nil {
 		return err
 	}
+	p.infer()
 	if p.round <= quickRounds {
 		p.askSilent()
 	}
 	if err := e.collect(ctx, p.lastDue, func() bool { return !p.view.waiting() }); err != nil {
 		return err
 	}
+	if err := e.recover(ctx, p); err != nil {
+		return err
+	}
+	p.forgive()
 	return e.askAlone(ctx, p)
 }
 

@@ -22,6 +22,7 @@ const (
 // its size does not depend on their number.
 type tally struct {
 	sent, received int
+	shared         int       // of received, asked in another trace
 	from           []replies // in order of their first answer
 	all            times     // whoever answered
 	pace           pace
@@ -53,6 +54,9 @@ func (t *tally) add(p probe) {
 		return
 	}
 	t.received++
+	if p.shared {
+		t.shared++
+	}
 	t.all.add(p.rtt)
 	i := slices.IndexFunc(t.from, func(r replies) bool { return r.addr == p.from })
 	if i < 0 {
@@ -129,7 +133,8 @@ func (t *times) summary() Times {
 
 // hop is the tally as a result shows it; ok is false if no probe counts.
 func (t *tally) hop(ttl int, names map[netip.Addr]string, origins map[netip.Addr]*AS) (h Hop, ok bool) {
-	h = Hop{TTL: ttl, Sent: t.sent, Received: t.received, Silent: t.received == 0, Replies: []Replier{}}
+	h = Hop{TTL: ttl, Sent: t.sent, Received: t.received, Silent: t.received == 0, Replies: []Replier{},
+		Shared: t.received > 0 && t.shared == t.received}
 	if t.sent == 0 {
 		return h, false
 	}

@@ -69,6 +69,9 @@ type Options struct {
 	// Budget bounds the whole trace. Zero means 5 s on top of the rounds'
 	// intervals; none if Queries is negative.
 	Budget time.Duration
+
+	group  *commons // what the traces of a Group share; nil for one alone
+	member int      // which of them this is
 }
 
 // SampleOptions says how to sample loss and jitter. The zero value is useful.

@@ -50,6 +50,7 @@ type probe struct {
 	left     int // the TTL it left with
 	round    int
 	epoch    int
+	shared   bool // asked and answered in another trace
 	at       time.Time
 	answered bool
 	from     netip.Addr
@@ -120,6 +121,15 @@ func (v *view) counted(ev Event) {
 	v.farthest = max(v.farthest, ev.TTL)
 	if p.answered {
 		v.recount()
+	}
+}
+
+// shared enters the answer to another trace.
+func (v *view) shared(ev Event) {
+	v.sent(ev)
+	if p := v.probe(ev.Seq); p != nil {
+		p.shared = true
+		v.replied(ev)
 	}
 }
 

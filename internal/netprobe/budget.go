@@ -30,7 +30,19 @@ const (
 type Budget struct {
 	mu    sync.Mutex
 	hops  map[hopKey]netip.Addr
-	spent map[accountKey]time.Time // when the last error taken is paid back
+	spent map[accountKey]debt
+}
+
+// debt is what was drawn: since when, and when the last error is paid back.
+type debt struct{ since, paid time.Time }
+
+// draw adds errors, drawn from a time on, that take a while to be paid back.
+func (d debt) draw(since time.Time, cost time.Duration) debt {
+	if d.paid.Before(since) {
+		d = debt{since, since}
+	}
+	d.paid = d.paid.Add(cost)
+	return d
 }
 
 // hopKey is a place on a path.
@@ -58,13 +70,9 @@ func (b *Budget) Take(dst netip.Addr, ttl int, now time.Time) (wait time.Duratio
 	defer b.mu.Unlock()
 	key := b.account(hopKey{dst.Unmap(), ttl})
 	every := errorEvery(dst)
-	paid := b.spent[key]
-	if paid.Before(now) {
-		paid = now
-	}
-	paid = paid.Add(every)
-	b.setSpent(key, paid, now)
-	return max(0, paid.Sub(now)-errorBurst*every)
+	d := b.spent[key].draw(now, every)
+	b.setSpent(key, d, now)
+	return max(0, d.paid.Sub(now)-errorBurst*every)
 }
 
 // Return gives back one error drawn by Take: the probe was not sent, or drew
@@ -76,8 +84,9 @@ func (b *Budget) Return(dst netip.Addr, ttl int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := b.account(hopKey{dst.Unmap(), ttl})
-	if paid, ok := b.spent[key]; ok {
-		b.spent[key] = paid.Add(-errorEvery(dst))
+	if d, ok := b.spent[key]; ok {
+		d.paid = d.paid.Add(-errorEvery(dst))
+		b.spent[key] = d
 	}
 }
 
@@ -89,9 +98,9 @@ func (b *Budget) Left(dst netip.Addr, ttl int, now time.Time) int {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	debt := b.spent[b.account(hopKey{dst.Unmap(), ttl})].Sub(now)
+	owed := b.spent[b.account(hopKey{dst.Unmap(), ttl})].paid.Sub(now)
 	every := errorEvery(dst)
-	left := errorBurst - int((debt+every-1)/every)
+	left := errorBurst - int((owed+every-1)/every)
 	return min(max(left, 0), errorBurst)
 }
 
@@ -120,14 +129,12 @@ func (b *Budget) Learn(dst netip.Addr, ttl int, router netip.Addr, now time.Time
 	if old.router.IsValid() {
 		return
 	}
-	if debt := b.spent[old].Sub(now); debt > 0 {
+	if d, ok := b.spent[old]; ok {
+		// Places pay back side by side, a router one error after the other:
+		// what several places have paid meanwhile it still owes.
 		delete(b.spent, old)
 		key := accountKey{router: router}
-		paid := b.spent[key]
-		if paid.Before(now) {
-			paid = now
-		}
-		b.setSpent(key, paid.Add(debt), now)
+		b.setSpent(key, b.spent[key].draw(d.since, d.paid.Sub(d.since)), now)
 	}
 }
 
@@ -153,13 +160,13 @@ func (b *Budget) account(hop hopKey) accountKey {
 
 // setSpent stores an account and, when there are too many, drops those that
 // are full again; if all are in debt, it drops them all rather than grow.
-func (b *Budget) setSpent(key accountKey, paid, now time.Time) {
+func (b *Budget) setSpent(key accountKey, d debt, now time.Time) {
 	if b.spent == nil {
-		b.spent = make(map[accountKey]time.Time)
+		b.spent = make(map[accountKey]debt)
 	}
 	if len(b.spent) >= budgetMaxKey {
-		for k, t := range b.spent {
-			if t.Before(now) {
+		for k, d := range b.spent {
+			if d.paid.Before(now) {
 				delete(b.spent, k)
 			}
 		}
@@ -167,7 +174,7 @@ func (b *Budget) setSpent(key accountKey, paid, now time.Time) {
 			clear(b.spent)
 		}
 	}
-	b.spent[key] = paid
+	b.spent[key] = d
 }
 
 // errorEvery is the time in which a router's account gains one error.
