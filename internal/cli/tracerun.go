@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/trace"
@@ -23,7 +25,16 @@ func (o *traceOptions) trace(ctx context.Context, p *progress, rec *recorder, t 
 		return nil, err
 	}
 	opt.Network, opt.Dst = &netprobe.Host{}, dst
-	what := fmt.Sprintf("tracing %s (%s)", t.host, dst)
+	res, err := o.whole(ctx, p, rec, t, opt)
+	if res != nil && !res.Started.IsZero() {
+		res.Elapsed = millis.Of(time.Since(res.Started)) // with all that was measured beside the trace
+	}
+	return res, err
+}
+
+// whole is trace once the destination is known.
+func (o *traceOptions) whole(ctx context.Context, p *progress, rec *recorder, t target, opt trace.Options) (*trace.Result, error) {
+	what := fmt.Sprintf("tracing %s (%s)", t.host, opt.Dst)
 	p.set("%s", what)
 	round := 0
 	res, err := trace.Follow(ctx, opt, func(ev trace.Event) {
