@@ -30,7 +30,7 @@ func newCapture(t *testing.T, link string) *capture {
 		unavailable(t, "no packet socket: %v", err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	must(t, setOptions(fd, stampOptions(false),
+	must(t, setOptions(fd, stampOptions(0),
 		option{name: "SO_RCVBUFFORCE", level: unix.SOL_SOCKET, opt: unix.SO_RCVBUF, value: 4 << 20}))
 	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience / time.Second)}))
 	must(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all & 0xffff, Ifindex: ifi.Index}))

@@ -53,7 +53,7 @@ func openDatagram(ctx context.Context, rt route, cfg Config, proto int, name str
 	var local netip.AddrPort
 	s, err := withSocket(ctx, f, unix.SOCK_DGRAM, proto, name, func(fd int) error {
 		opts := append(f.probeOptions(), f.errorOptions()...)
-		if err := setOptions(fd, append(opts, stampOptions(true))...); err != nil {
+		if err := setOptions(fd, append(opts, stampOptions(rt.departure))...); err != nil {
 			return err
 		}
 		if err := bind(fd, cfg.Interface, rt.src.WithZone(rt.dst.Zone()), 0); err != nil {

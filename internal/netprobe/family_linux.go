@@ -122,13 +122,10 @@ func (f *family) errorOptions() []option {
 	}
 }
 
-// stampOptions ask for kernel timestamps: of arrivals, and with tx of
-// departures, which come back through the error queue with the packet.
-func stampOptions(tx bool) option {
-	flags := unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE
-	if tx {
-		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE
-	}
+// stampOptions ask for kernel timestamps: of arrivals, and if departure is not
+// 0, of departures, which come back through the error queue with the packet.
+func stampOptions(departure int) option {
+	flags := unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE | departure
 	return option{name: "SO_TIMESTAMPING", level: unix.SOL_SOCKET, opt: unix.SO_TIMESTAMPING, value: flags, mayBeAbsent: true}
 }
 

@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 // on in the background when the first socket asks, so one asks throughout.
 func runStamped(m *testing.M) int {
 	s, err := withSocket(context.Background(), family4, unix.SOCK_DGRAM, 0, "stamps", func(fd int) error {
-		return setOptions(fd, stampOptions(false))
+		return setOptions(fd, stampOptions(0))
 	})
 	if err == nil {
 		defer s.close()

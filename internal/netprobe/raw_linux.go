@@ -49,7 +49,7 @@ func openRaw(ctx context.Context, rt route, cfg Config, proto wire.Protocol) (Co
 }
 
 func (c *rawConn) open(ctx context.Context, cfg Config, proto wire.Protocol) (err error) {
-	opts := append(c.fam.probeOptions(), stampOptions(true),
+	opts := append(c.fam.probeOptions(), stampOptions(c.rt.departure),
 		// Not for routers' errors, but see fullRetries.
 		option{name: "RECVERR", level: c.fam.level, opt: c.fam.recvErr, value: 1, mayBeAbsent: true})
 	c.out, err = withSocket(ctx, c.fam, unix.SOCK_RAW, unix.IPPROTO_RAW, "raw", func(fd int) error {
@@ -102,7 +102,7 @@ func (c *rawConn) arrivalOptions() []option {
 	return []option{
 		{name: "SO_RCVBUF", level: unix.SOL_SOCKET, opt: unix.SO_RCVBUF, value: receiveBuffer, mayBeAbsent: true},
 		{name: "RECVTTL", level: c.fam.level, opt: c.fam.recvTTL, value: 1, mayBeAbsent: true},
-		stampOptions(false),
+		stampOptions(0),
 	}
 }
 

@@ -18,6 +18,7 @@ type route struct {
 	ifIndex   int        // 0 means unknown
 	ifMTU     int        // bytes; 0 means unknown
 	cachedMTU int        // bytes, of the route; 0 means unknown or as ifMTU
+	departure int        // the timestamping flag for departures that the interface can serve
 }
 
 // lookupRoute asks the kernel by connecting a UDP socket, which sends nothing.
@@ -52,6 +53,7 @@ func lookupRoute(dst netip.Addr, cfg Config) (route, error) {
 	rt := route{dst: dst, src: local.Addr()}
 	rt.ifIndex = egress(dst, rt.src, cfg.Interface)
 	rt.ifMTU = mtuOf(fd, rt.ifIndex)
+	rt.departure = departureOf(fd, rt.ifIndex)
 	if mtu, err := unix.GetsockoptInt(fd, f.level, f.mtu); err == nil && mtu != rt.ifMTU {
 		rt.cachedMTU = mtu
 	}
@@ -110,21 +112,38 @@ func mtuOf(fd, index int) int {
 	if index == 0 {
 		return 0
 	}
-	ifr, err := unix.NewIfreq("")
+	ifr, err := unix.NewIfreq(nameOf(fd, index))
 	if err != nil {
-		return 0
-	}
-	ifr.SetUint32(uint32(index))
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, ifr); err != nil {
-		return 0
-	}
-	if ifr, err = unix.NewIfreq(ifr.Name()); err != nil {
 		return 0
 	}
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFMTU, ifr); err != nil {
 		return 0
 	}
 	return int(ifr.Uint32())
+}
+
+// nameOf returns an interface's name, empty if unknown.
+func nameOf(fd, index int) string {
+	ifr, err := unix.NewIfreq("")
+	if err != nil {
+		return ""
+	}
+	ifr.SetUint32(uint32(index))
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, ifr); err != nil {
+		return ""
+	}
+	return ifr.Name()
+}
+
+// departureOf returns the best stamp of departure that an interface has: when
+// its driver hands a packet over, or, where the driver takes none (tunnels),
+// when the packet enters the interface's queue.
+func departureOf(fd, index int) int {
+	info, err := unix.IoctlGetEthtoolTsInfo(fd, nameOf(fd, index))
+	if err == nil && info.So_timestamping&unix.SOF_TIMESTAMPING_TX_SOFTWARE == 0 {
+		return unix.SOF_TIMESTAMPING_TX_SCHED
+	}
+	return unix.SOF_TIMESTAMPING_TX_SOFTWARE
 }
 
 // zoneIndex resolves the zone of an address; an empty zone is 0.

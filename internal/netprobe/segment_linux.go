@@ -164,7 +164,7 @@ func (c *segmentConn) options() []option {
 		{name: "MTU_DISCOVER", level: c.fam.level, opt: c.fam.discover, value: unix.IP_PMTUDISC_DO}, // the same for IPv6
 		{name: "TCP_NODELAY", level: unix.SOL_TCP, opt: unix.TCP_NODELAY, value: 1},
 		{name: "SO_TIMESTAMPING", level: unix.SOL_SOCKET, opt: unix.SO_TIMESTAMPING, mayBeAbsent: true,
-			value: unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_TX_SOFTWARE |
+			value: unix.SOF_TIMESTAMPING_SOFTWARE | c.rt.departure |
 				unix.SOF_TIMESTAMPING_TX_ACK | unix.SOF_TIMESTAMPING_OPT_TSONLY},
 	}
 }

@@ -63,7 +63,7 @@ func (c *segmentConn) look(r *reader, s *segment, fd int) (done bool) {
 			continue
 		}
 		switch m.info {
-		case unix.SCM_TSTAMP_SND:
+		case unix.SCM_TSTAMP_SND, unix.SCM_TSTAMP_SCHED:
 			c.noteKernel(p.Seq, m.stamp, time.Now())
 		case unix.SCM_TSTAMP_ACK:
 			acked = m.stamp

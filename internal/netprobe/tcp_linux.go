@@ -21,7 +21,7 @@ func (c *swarmConn) launch(m *member) (err error) {
 		return err
 	}
 	opts := append(c.fam.probeOptions(), c.fam.errorOptions()...)
-	opts = append(opts, stampOptions(false),
+	opts = append(opts, stampOptions(0),
 		option{name: "TTL", level: c.fam.level, opt: c.fam.ttl, value: ttlOf(m.probe)},
 		option{name: "TOS", level: c.fam.level, opt: c.fam.tos, value: m.probe.TOS}, // ECN is TCP's own
 		option{name: "TCP_SYNCNT", level: unix.SOL_TCP, opt: unix.TCP_SYNCNT, value: 1, mayBeAbsent: true})
