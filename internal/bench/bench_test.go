@@ -56,6 +56,29 @@ func TestOnlyNamesWhatThereIs(t *testing.T) {
 	}
 }
 
+// Of parallel paths each is right, and a mixture is not.
+func TestWorldJudgeOfParallelPaths(t *testing.T) {
+	w := forked(1)
+	if len(w.paths) != 4 {
+		t.Fatalf("%d ways", len(w.paths))
+	}
+	along := func(way func(ttl int) int) (p path) {
+		for i := range w.paths[0] {
+			p.hop(i + 1).add(w.paths[way(i+1)][i])
+		}
+		p.hop(w.ttl).add(w.dst)
+		return p
+	}
+	for n := range w.paths {
+		if wrong := w.judge(along(func(int) int { return n })); wrong != "" {
+			t.Errorf("way %d: %s", n, wrong)
+		}
+	}
+	if w.judge(along(func(ttl int) int { return ttl % 4 })) == "" {
+		t.Error("a mixture of ways is taken for right")
+	}
+}
+
 // The judge of paths must not let through what is wrong.
 func TestWorldJudge(t *testing.T) {
 	w := chain{hops: 4, router: func(ttl int, r *simRouter) { r.Silent = ttl == 2 }}.build(1)

@@ -62,6 +62,33 @@ func fan(limited bool) (w *world, targets []*world) {
 	return w, targets
 }
 
+// forked is a chain whose hops 4 to 6 are four ways side by side, between which
+// router 3 chooses by flow. All come together at router 7.
+func forked(seed uint64) *world {
+	const first, last, ways = 4, 6, 4
+	c := chain{after: func(w *world, nodes []simnet.NodeID) {
+		link := simnet.Link{Delay: 2500 * time.Microsecond}
+		via := []simnet.NodeID{nodes[first]}
+		for n := 1; n < ways; n++ {
+			way := append([]netip.Addr(nil), w.paths[0]...)
+			at := nodes[first-1]
+			for ttl := first; ttl <= last; ttl++ {
+				a := routerAddr(false, 20*n+ttl)
+				way[ttl-1] = a
+				id := w.net.AddRouter(simnet.Router{Name: a.String(), Addr4: a, ErrorBurst: errorLimit(false)})
+				w.net.Connect(at, id, link, link)
+				if at = id; ttl == first {
+					via = append(via, id)
+				}
+			}
+			w.net.Connect(at, nodes[last+1], link, link)
+			w.paths = append(w.paths, way)
+		}
+		w.net.RouteVia(nodes[first-1], netip.PrefixFrom(w.dst, w.dst.BitLen()), simnet.Multipath{Via: via})
+	}}
+	return c.build(seed)
+}
+
 // tally counts what is wrong in paths to many targets.
 type tally struct{ right, mixed, lost int }
 

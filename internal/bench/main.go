@@ -76,7 +76,7 @@ func parseOptions(args []string) (options, error) {
 	fs.BoolVar(&o.install, "install-peers", false, "install the peers from Debian's packages first")
 	fs.BoolVar(&o.list, "list", false, "list what --only may name")
 	fs.IntVar(&o.runs, "runs", 0, "runs of each contender in a row (default 5; quick 2)")
-	fs.DurationVar(&o.patience, "patience", 0, "end a run after this time (default 12s; quick 3s)")
+	fs.DurationVar(&o.patience, "patience", 0, "end a run after this time (default 12s; quick 2s)")
 	fs.StringSliceVar(&o.only, "only", nil, "only these `TABLES` or rows, such as destination,path/v6")
 	fs.StringVar(&o.binary, "whyslow", os.Getenv(binaryVariable), "a whyslow that is built already")
 	if err := fs.Parse(args); err != nil {
@@ -97,7 +97,7 @@ func parseOptions(args []string) (options, error) {
 	if o.patience == 0 {
 		o.patience = 12 * time.Second
 		if o.quick {
-			o.patience = 3 * time.Second
+			o.patience = 2 * time.Second
 		}
 	}
 	return o, checkOnly(o.only)

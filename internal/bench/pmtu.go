@@ -98,8 +98,8 @@ type sizer struct {
 
 func sizers(o *options) []sizer {
 	return []sizer{
-		{name: "whyslow pmtu", ours: true, mtu: ourMTU, command: func(w *world) command {
-			return command{path: o.binary, args: []string{"pmtu", "--json", w.dst.String()}}
+		{name: "whyslow pmtu --no-http", ours: true, mtu: ourMTU, command: func(w *world) command {
+			return command{path: o.binary, args: []string{"pmtu", "--no-http", "--json", w.dst.String()}}
 		}},
 		{name: "tracepath", mtu: lastMTU(regexp.MustCompile(`pmtu (\d+)`)), command: func(w *world) command {
 			return command{path: "tracepath", args: []string{"-n", w.dst.String()}}
@@ -165,7 +165,7 @@ func (s sizer) run(ctx context.Context, o *options, n narrow) (outcome, error) {
 }
 
 func runPMTU(ctx context.Context, o *options, emit func(*table) error) error {
-	t := &table{title: "pmtu: the path MTU of 12 hops with 60 ms", columns: []string{"", "is", "", "said", "right", "packets", "wall", "ours/this"}}
+	t := &table{title: "pmtu: the path MTU of the way there, 12 hops with 60 ms", columns: []string{"", "is", "", "said", "right", "packets", "wall", "ours/this"}}
 	exact, all := 0, 0
 	var most int
 	var longest time.Duration

@@ -15,7 +15,7 @@ import (
 func clocked(o *options) (cs []clock, runs []int) {
 	add := func(c contender, ordinary bool, n int) {
 		if o.quick {
-			n = max(2, n/4)
+			n = max(1, n/6)
 		}
 		cs, runs = append(cs, clock{c, ordinary}), append(runs, n)
 	}
