@@ -29,6 +29,10 @@ func (m *measurement) measureTCP(ctx context.Context, s *session) (answered bool
 	f, err := s.search(ctx, nil)
 	m.interfaceInfo(s)
 	if !f.answered {
+		if s.kernel > 0 {
+			m.warn("the kernel goes by %d bytes for this path and sends no larger TCP segments: sizes cannot be told by TCP", s.kernel)
+			return true, err
+		}
 		if who := s.refusedBy(); who != "" {
 			m.warn("%s says that the destination is unreachable by %v", who, s.method)
 		}
@@ -45,6 +49,7 @@ func (m *measurement) measureTCP(ctx context.Context, s *session) (answered bool
 	case s.kernel > 0 && f.passed == s.kernel && s.kernel > leastCached:
 		// A router has said so in the midst of it, and that size passes.
 		m.res.Signalled, m.res.ClaimedMTU = true, &s.kernel
+		f.top = max(f.top, s.info.InterfaceMTU)
 		err = m.narrowTCP(ctx, s, f)
 	case s.kernel > 0 || f.top == s.info.CachedMTU:
 		m.res.MTU = nil

@@ -34,7 +34,7 @@ var encapsulations = [...]encapsulation{
 	{name: "VXLAN over IPv6", least: 70},
 	{name: "WireGuard's default, which allows for IPv6", least: 80},
 	{name: "IPsec (ESP) in tunnel mode", least: 54, most: 85},
-	{name: "OpenVPN over UDP", least: 52, most: 93},
+	{name: "OpenVPN over UDP", least: 52, most: 73},
 	{name: "a VPN's setting, such as IPsec's or OpenVPN's", least: 100},
 	{name: "one MPLS label, or a VLAN tag that an interface has no room for", least: 4},
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/whyslow/whyslow/internal/netlab/labtest"
 	"github.com/whyslow/whyslow/internal/netlab/servers"
 	"github.com/whyslow/whyslow/internal/simnet"
+	"github.com/whyslow/whyslow/internal/wire"
 	"github.com/whyslow/whyslow/pmtu"
 )
 
@@ -275,6 +276,66 @@ func TestPathMTUUnprivileged(t *testing.T) {
 			}
 			if show(r.MTU) != "1400" || !r.BlackHole || r.Limiter == nil || r.Limiter.TTL != 3 {
 				t.Errorf("%v %s: MTU %s, black hole %v, limiter %+v: %q", dst, how, show(r.MTU), r.BlackHole, r.Limiter, r.Warnings)
+			}
+		}
+	}
+}
+
+// A firewall at the end lets TCP to the web server through and nothing else:
+// its own data measures the path, the routers' errors the place.
+func TestPathMTUByTCP(t *testing.T) {
+	shape := func(mtu int, p simnet.TooBigPolicy, claim int) pathShape {
+		s := pathShape{policy: p, claim: claim, filter: []simnet.Filter{{Proto: wire.UDP}, {Echo: true}}}
+		if mtu > 0 {
+			s.there = map[int]int{3: mtu}
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name      string
+		shape     pathShape
+		mtu       string
+		limiter   int
+		signalled bool
+	}{
+		{"whole", shape(0, simnet.Honest, 0), "1500", 0, false},
+		{"honest", shape(1411, simnet.Honest, 0), "1411", 2, true},
+		{"a black hole", shape(1411, simnet.Absent, 0), "1411", 2, false},
+		{"an absurd claim", shape(1411, simnet.Lying, 68), "null", 0, false},
+	} {
+		for _, dst := range []netip.Addr{webAddr, web6} {
+			if tt.name == "an absurd claim" && dst == web6 {
+				continue // IPv6 ignores claims below 1280: there it is a black hole
+			}
+			for _, how := range []string{"-T", ""} {
+				if how == "" && dst == web6 {
+					continue // the way to TCP is the same
+				}
+				t.Run(fmt.Sprintf("%s %v %s", tt.name, dst, how), func(t *testing.T) {
+					l := newPathLab(t, tt.shape)
+					nginx(t, l.web, webAddr, web6)
+					args := []string{"--no-http", "http://" + netip.AddrPortFrom(dst, 80).String() + "/"}
+					if how != "" {
+						args = append(args, how)
+					}
+					r := l.pmtu(t, args...)
+					if show(r.MTU) != tt.mtu || r.Method != "tcp" {
+						t.Fatalf("MTU %s by %s, want %s: %q", show(r.MTU), r.Method, tt.mtu, r.Warnings)
+					}
+					at := 0
+					if r.Limiter != nil {
+						at = r.Limiter.TTL
+					}
+					if tt.mtu == "null" && !strings.Contains(strings.Join(r.Warnings, "\n"), "the kernel goes by 552 bytes") {
+						t.Errorf("nothing says why: %q", r.Warnings)
+					}
+					if mtu, _ := r.HopMTU(1); tt.limiter > 0 && mtu != 1500 {
+						t.Errorf("%d bytes pass to hop 1, want 1500", mtu)
+					}
+					if at != tt.limiter || r.Signalled != tt.signalled {
+						t.Errorf("limiter %+v, signalled %v: %q", r.Limiter, r.Signalled, r.Warnings)
+					}
+				})
 			}
 		}
 	}

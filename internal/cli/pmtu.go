@@ -97,7 +97,7 @@ func runPMTU(ctx context.Context, env *Env, o *pmtuOptions, arg string) error {
 	if err := deliver(env, &o.common, render.PMTUForms(), res); err != nil {
 		return err
 	}
-	return outcome(ctx, res.MTU == nil)
+	return outcome(ctx, res.MTU == nil && res.AtLeast == nil)
 }
 
 // hideTLS leaves the flags out of help that are accepted everywhere but mean
