@@ -241,26 +241,6 @@ func (v *view) length() int {
 // answered returns how many probes of a TTL were answered.
 func (v *view) answered(ttl int) int { return v.counts[ttl].sum() }
 
-// answers returns for each TTL up to length how many probes were answered.
-func (v *view) answers() []int {
-	n := make([]int, v.length()+1)
-	for ttl := range n {
-		n[ttl] = v.counts[ttl].sum()
-	}
-	return n
-}
-
-// silent returns the TTLs up to the end of the path that nobody answered.
-func (v *view) silent() []int {
-	var ttls []int
-	for ttl, n := range v.answers() {
-		if ttl > 0 && n == 0 {
-			ttls = append(ttls, ttl)
-		}
-	}
-	return ttls
-}
-
 // waiting reports whether a probe that counts, up to the end of the path, is
 // unanswered.
 func (v *view) waiting() bool {
