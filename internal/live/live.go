@@ -148,6 +148,7 @@ type loop struct {
 	pump   *pump
 	open   chan struct{} // the shut gate; nil if events pass
 	drawn  time.Time
+	cost   time.Duration // of the last drawing; a slow terminal is drawn on less often
 	timer  *time.Timer
 	dirty  bool
 	stale  bool // what the terminal shows is not what we think
@@ -204,12 +205,14 @@ func (l *loop) refresh() {
 	if !l.dirty {
 		return
 	}
-	if rest := frame - time.Since(l.drawn); rest > 0 {
+	if rest := max(frame, 10*l.cost) - time.Since(l.drawn); rest > 0 {
 		l.timer.Reset(rest)
 		return
 	}
+	began := time.Now()
 	l.draw()
 	l.drawn, l.dirty = time.Now(), false
+	l.cost = l.drawn.Sub(began)
 }
 
 // terminal takes a key or a new size, and reports whether the user leaves.

@@ -109,7 +109,7 @@ func (m *Model) table(res *trace.Result, width int) *table {
 	look := newLook(res)
 	for i := range res.Hops {
 		h := &res.Hops[i]
-		t.rows = append(t.rows, m.hopRows(h, look, m.best(res).recent(h.TTL, keep, m.latest))...)
+		t.rows = append(t.rows, m.hopRows(h, look, m.best(res).recent(h.TTL, width, m.latest))...)
 	}
 	t.fit(columnSets[m.columns], width)
 	return t

@@ -2,6 +2,7 @@ package live
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -58,10 +59,12 @@ func safe(s string) string { return render.Terminal(s, 0) }
 
 // characters splits visible text into characters with their widths in columns.
 func characters(s string, yield func(char string, width int) bool) {
-	for state := -1; s != ""; {
-		var char string
-		var width int
-		char, s, width, state = uniseg.FirstGraphemeClusterInString(s, state)
+	for s != "" {
+		char, width := s[:1], 1 // what most are: nothing joins two ASCII characters of visible text
+		if s[0] >= utf8.RuneSelf || len(s) > 1 && s[1] >= utf8.RuneSelf {
+			char, _, width, _ = uniseg.FirstGraphemeClusterInString(s, -1)
+		}
+		s = s[len(char):]
 		if !yield(char, max(width, 1)) {
 			return
 		}

@@ -107,9 +107,9 @@ func (t *trail) recent(ttl, n int, now time.Time) []sample {
 	if t != nil && t.maxRTT > 0 {
 		patience = t.maxRTT*3/2 + settle
 	}
-	var out []sample
 	h := t.at(ttl)
 	n = min(n, h.sent, keep)
+	out := make([]sample, 0, n)
 	for i := h.sent - n; i < h.sent; i++ {
 		if s := h.samples[i%keep]; s.answered || now.Sub(s.at) >= patience {
 			out = append(out, s)
