@@ -15,6 +15,20 @@ type ChainConfig struct {
 	Routers [][]netip.Addr
 	// MTUs of the links in bytes, one more than routers. Nil means 1500.
 	MTUs []int
+	// Beside are routers parallel to one of Routers, by its index: the router
+	// in front, which must not be missing, spreads flows over all of them by
+	// addresses and ports.
+	Beside map[int][][]netip.Addr
+	// Back says at which indices nothing is spread: what goes to the server
+	// passes Routers[i], and what comes back passes Beside[i][0].
+	Back map[int]bool
+	// NoRoute are the indices of routers that have no way to the server.
+	NoRoute map[int]bool
+	// Rules are what nft(8) reads in a router, by its index. Its devices are
+	// called left, towards the client, and right.
+	Rules map[int]string
+	// Unlimited lifts the limits on ICMP errors that Linux has.
+	Unlimited bool
 }
 
 func (c ChainConfig) validate() error {
@@ -26,6 +40,11 @@ func (c ChainConfig) validate() error {
 	}
 	if c.MTUs != nil && len(c.MTUs) != len(c.Routers)+1 {
 		return fmt.Errorf("netlab: %d MTUs for %d links", len(c.MTUs), len(c.Routers)+1)
+	}
+	for i := range c.Beside {
+		if i < 1 || i >= len(c.Routers) || c.Beside[i-1] != nil {
+			return fmt.Errorf("netlab: no routers can be beside router %d", i)
+		}
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package netlab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -16,6 +19,7 @@ type Chain struct {
 	Client, Server *Namespace
 
 	routers []*Namespace
+	beside  []*Namespace
 	files   *fileSystem
 	once    sync.Once
 	err     error
@@ -57,16 +61,55 @@ func (c *Chain) start(cfg ChainConfig) (err error) {
 	}
 	nodes := append(append([]*Namespace{c.Client}, c.routers...), c.Server)
 	for _, ns := range nodes {
-		if err := ns.Do(namespaceSettings); err != nil {
+		if err := ns.Do(cfg.settings); err != nil {
 			return fmt.Errorf("netlab: preparing %s: %w", ns.name, err)
 		}
 	}
 	for i := range len(nodes) - 1 {
-		if err := linkUp(nodes[i], nodes[i+1], i, cfg.mtu(i)); err != nil {
+		if err := linkUp(nodes[i], nodes[i+1], rightOf(nodes[i]), left, i, cfg.mtu(i)); err != nil {
 			return fmt.Errorf("netlab: link %d: %w", i, err)
 		}
 	}
-	return c.address(cfg)
+	if err := c.address(cfg); err != nil {
+		return err
+	}
+	for i := range cfg.Beside {
+		if err := c.widen(cfg, nodes, i); err != nil {
+			return fmt.Errorf("netlab: routers beside router %d: %w", i+1, err)
+		}
+	}
+	for i, rules := range cfg.Rules {
+		if err := c.routers[i].filter(rules); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settings prepares the calling thread's namespace for a node of a chain.
+func (c ChainConfig) settings() error {
+	err := namespaceSettings()
+	if c.Unlimited {
+		sysctl("net/ipv4/icmp_ratelimit", "0")
+		sysctl("net/ipv4/icmp_msgs_per_sec", "1000000")
+		sysctl("net/ipv4/icmp_msgs_burst", "1000000")
+		sysctl("net/ipv6/icmp/ratelimit", "0")
+	}
+	return err
+}
+
+// filter gives the namespace netfilter rules.
+func (ns *Namespace) filter(rules string) error {
+	p, err := ns.Start(Command{Path: "nft", Args: []string{"-f", "-"}, Stdin: strings.NewReader(rules)})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := p.Wait(ctx); err != nil {
+		return fmt.Errorf("netlab: nft in %s: %w: %s", ns.name, err, p.Output())
+	}
+	return nil
 }
 
 // The client's side of a link is called right, the server's left, as seen from
@@ -83,16 +126,16 @@ func rightOf(ns *Namespace) string {
 	return right
 }
 
-// linkUp joins two neighbours with a veth pair.
-func linkUp(a, b *Namespace, index, mtu int) error {
+// linkUp joins two neighbours with a veth pair, whose ends have these names.
+func linkUp(a, b *Namespace, ofA, ofB string, index, mtu int) error {
 	// Both ends have the same hardware address and no ARP: what one sends "to
 	// itself" is for the other, and no packet waits for a neighbour.
 	hw := net.HardwareAddr{2, 0, 0, 1, 0, byte(index)}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr, attrs.MTU, attrs.TxQLen = rightOf(a), hw, mtu, -1
+	attrs.Name, attrs.HardwareAddr, attrs.MTU, attrs.TxQLen = ofA, hw, mtu, -1
 	err := a.handle(func(h *netlink.Handle) error {
 		return h.LinkAdd(&netlink.Veth{
-			LinkAttrs: attrs, PeerName: left, PeerHardwareAddr: hw,
+			LinkAttrs: attrs, PeerName: ofB, PeerHardwareAddr: hw,
 			PeerNamespace: netlink.NsFd(b.netns), PeerMTU: uint32(mtu),
 		})
 	})
@@ -108,12 +151,12 @@ func linkUp(a, b *Namespace, index, mtu int) error {
 			return errors.Join(h.LinkSetARPOff(link), h.LinkSetUp(link), offloadsOff(name))
 		}
 	}
-	if err := errors.Join(a.handle(up(rightOf(a))), b.handle(up(left))); err != nil {
+	if err := errors.Join(a.handle(up(ofA)), b.handle(up(ofB))); err != nil {
 		return err
 	}
 	return errors.Join(
-		a.handle(func(h *netlink.Handle) error { return settle(h, rightOf(a)) }),
-		b.handle(func(h *netlink.Handle) error { return settle(h, left) }))
+		a.handle(func(h *netlink.Handle) error { return settle(h, ofA) }),
+		b.handle(func(h *netlink.Handle) error { return settle(h, ofB) }))
 }
 
 // address gives every node its addresses and routes.
@@ -123,11 +166,14 @@ func (c *Chain) address(cfg ChainConfig) error {
 	})
 	for i, r := range c.routers {
 		err = errors.Join(err, r.handle(func(h *netlink.Handle) error {
-			sysctl("net/ipv4/ip_forward", "1")
-			sysctl("net/ipv6/conf/all/forwarding", "1")
+			forwarding()
 			// The errors for the client leave on the left: that interface's
 			// address is their source.
-			return errors.Join(setAddrs(h, left, cfg.Routers[i], cfg.Client), setAddrs(h, right, nil, cfg.Server))
+			server := cfg.Server
+			if cfg.NoRoute[i] {
+				server = nil
+			}
+			return errors.Join(setAddrs(h, left, cfg.Routers[i], cfg.Client), setAddrs(h, right, nil, server))
 		}))
 	}
 	err = errors.Join(err, c.Server.handle(func(h *netlink.Handle) error {
@@ -194,7 +240,7 @@ func (c *Chain) Close() error {
 			_ = c.Client.Do(func() error { return removeDevice(rightOf(c.Client)) })
 			c.Client.close()
 		}
-		for _, ns := range append(c.routers, c.Server) {
+		for _, ns := range append(append(c.routers, c.beside...), c.Server) {
 			if ns != nil {
 				ns.close()
 			}
