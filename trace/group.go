@@ -22,6 +22,12 @@ type Outcome struct {
 // RunGroup traces to several destinations at once, as Group does, and returns
 // what was found, in the order of opts. An error of one trace ends no other.
 func RunGroup(ctx context.Context, opts []Options) []Outcome {
+	return FollowGroup(ctx, opts, func(Event) {})
+}
+
+// FollowGroup is RunGroup for a caller that wants to see each event as it
+// happens too.
+func FollowGroup(ctx context.Context, opts []Options, each func(Event)) []Outcome {
 	outcomes, folds := make([]Outcome, len(opts)), make([]Fold, len(opts))
 	for i, o := range opts {
 		folds[i] = Fold{target: Target{Name: o.Name, Addr: o.Dst.Unmap()}, started: time.Now()}
@@ -32,6 +38,7 @@ func RunGroup(ctx context.Context, opts []Options) []Outcome {
 			continue
 		}
 		folds[ev.Trace].Add(ev)
+		each(ev)
 	}
 	for i := range folds {
 		outcomes[i].Result = folds[i].Result()

@@ -21,14 +21,14 @@ type Line struct {
 // ResultLine is the Kind of the Line that holds the result.
 const ResultLine EventKind = "result"
 
-// Replay folds a trace that was recorded as JSON lines. If the recording has
-// its end, that is the result, with what was sampled after the events; else it
-// is what the events tell. The error names the line that is none.
-func Replay(r io.Reader) (*Result, error) {
+// Replay folds what was recorded as JSON lines, one trace or several. Where the
+// recording has its end, that is the result, with what was sampled after the
+// events; else it is what the events tell. The error names the line that is
+// none.
+func Replay(r io.Reader) ([]*Result, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	var fold Fold
-	events := 0
+	var traces []*recorded
 	for n := 1; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
@@ -38,21 +38,50 @@ func Replay(r io.Reader) (*Result, error) {
 			return nil, fmt.Errorf("trace: replaying line %d: %w", n, err)
 		}
 		switch {
-		case l.Kind == ResultLine && l.Result != nil && l.Result.Schema == Schema:
-			return l.Result, nil
 		case l.Kind == "":
 			return nil, fmt.Errorf("trace: replaying line %d: it is no event", n)
-		case l.TTL < 0 || l.TTL > 255 || l.View < 0 || l.Round < 0:
-			return nil, fmt.Errorf("trace: replaying line %d: TTL %d, view %d, round %d cannot be", n, l.TTL, l.View, l.Round)
+		case l.Trace < 0 || l.Trace > len(traces)+maxAtOnce || l.TTL < 0 || l.TTL > 255 || l.View < 0 || l.Round < 0:
+			return nil, fmt.Errorf("trace: replaying line %d: trace %d, TTL %d, view %d, round %d cannot be", n, l.Trace, l.TTL, l.View, l.Round)
 		}
-		events++
-		fold.Add(l.Event)
+		for len(traces) <= l.Trace {
+			traces = append(traces, &recorded{})
+		}
+		traces[l.Trace].add(&l)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("trace: replaying: %w", err)
 	}
-	if events == 0 {
+	var results []*Result
+	for _, t := range traces {
+		if res := t.outcome(); res != nil {
+			results = append(results, res)
+		}
+	}
+	if results == nil {
 		return nil, errors.New("trace: replaying: no events")
 	}
-	return fold.Result(), nil
+	return results, nil
+}
+
+// recorded is one trace of a recording.
+type recorded struct {
+	fold   Fold
+	events int
+	result *Result // with which it ended
+}
+
+func (r *recorded) add(l *Line) {
+	if l.Kind != ResultLine {
+		r.events++
+		r.fold.Add(l.Event)
+	} else if l.Result != nil && l.Result.Schema == Schema {
+		r.result = l.Result
+	}
+}
+
+func (r *recorded) outcome() *Result {
+	if r.result == nil && r.events > 0 {
+		return r.fold.Result()
+	}
+	return r.result
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recorded is a trace as JSON lines, without its result.
-func recorded(t *testing.T) (lines string, res *Result) {
+// recording is a trace as JSON lines, without its result.
+func recording(t *testing.T) (lines string, res *Result) {
 	t.Helper()
 	var b bytes.Buffer
 	inLab(t, plan{routers: 5}, func(t *testing.T, l *lab) {
@@ -29,12 +29,12 @@ func recorded(t *testing.T) (lines string, res *Result) {
 }
 
 func TestReplayLines(t *testing.T) {
-	lines, want := recorded(t)
+	lines, want := recording(t)
 	got, err := Replay(strings.NewReader(lines))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got[0])); diff != "" {
 		t.Errorf("events alone (-live +replayed):\n%s", diff)
 	}
 	want.Warnings = []string{"sampled after the events"}
@@ -45,7 +45,7 @@ func TestReplayLines(t *testing.T) {
 	if got, err = Replay(strings.NewReader(lines + string(last) + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got[0])); diff != "" {
 		t.Errorf("with the result (-recorded +replayed):\n%s", diff)
 	}
 }
@@ -59,7 +59,8 @@ func TestReplayNamesTheLine(t *testing.T) {
 		good + good + "[]":      "line 3",
 		good + `{"at":"x"}`:     "line 2",
 		good + `{"no":"event"}`: "line 2: it is no event",
-		good + `{"event":"sent","ttl":1000000000}`:                            "line 2: TTL 1000000000",
+		good + `{"event":"sent","ttl":1000000000}`:                            "TTL 1000000000",
+		good + `{"event":"sent","trace":1000000}`:                             "line 2: trace 1000000",
 		good + `{"event":"sent","view":-1}`:                                   "line 2",
 		good + `{"event":"begin","x":"` + strings.Repeat("x", maxLine) + `"}`: "too long",
 	} {
@@ -69,13 +70,33 @@ func TestReplayNamesTheLine(t *testing.T) {
 	}
 }
 
+// Events of several traces come as they happen; each is told for itself.
+func TestReplaySeveral(t *testing.T) {
+	lines, want := recording(t)
+	second := strings.ReplaceAll(lines, `{"event":`, `{"trace":1,"event":`)
+	got, err := Replay(strings.NewReader(lines + second))
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d results, %v", len(got), err)
+	}
+	for i := range got {
+		if diff := cmp.Diff(asJSON(t, want), asJSON(t, got[i])); diff != "" {
+			t.Errorf("trace %d (-live +replayed):\n%s", i, diff)
+		}
+	}
+}
+
 func FuzzReplay(f *testing.F) {
 	f.Add(`{"event":"begin","at":"2026-01-02T03:04:05Z"}` + "\n" + `{"event":"sent","seq":1,"ttl":3}` + "\n" +
 		`{"event":"replied","seq":1,"ttl":3,"addr":"192.0.2.1","rtt_ms":1.5,"role":"router"}` + "\n" + `{"event":"end"}`)
 	f.Fuzz(func(t *testing.T, in string) {
-		res, err := Replay(strings.NewReader(in))
-		if err == nil && len(res.Hops) > 255 {
-			t.Errorf("%d hops", len(res.Hops))
+		results, err := Replay(strings.NewReader(in))
+		if err == nil && len(results) == 0 {
+			t.Error("neither a result nor an error")
+		}
+		for _, res := range results {
+			if len(res.Hops) > 255 && res.Schema == "" {
+				t.Errorf("%d hops", len(res.Hops))
+			}
 		}
 	})
 }

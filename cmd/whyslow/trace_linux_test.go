@@ -117,3 +117,36 @@ func TestInterruptedTrace(t *testing.T) {
 		t.Errorf("status %d\n%s%s", shown.status(), &shown.out, &shown.err)
 	}
 }
+
+// Several hosts are traced at once, and one that is wrong keeps no other from
+// being shown.
+func TestTraceSeveral(t *testing.T) {
+	l := newLab(t, 20*time.Millisecond)
+	l.serveDNS(t, zones())
+	recording := filepath.Join(t.TempDir(), "r.jsonl")
+	p := l.run(t, "trace", "-n", "--json", "-o", recording, webAddr.String(), "nosuchhost.invalid", resolverAddr.String())
+	if p.status() != 4 || !strings.Contains(p.err.String(), "resolving nosuchhost.invalid: REFUSED") {
+		t.Errorf("status %d\n%s", p.status(), &p.err)
+	}
+	objects := func(b []byte) (addrs []string) {
+		for d := json.NewDecoder(bytes.NewReader(b)); d.More(); {
+			var res trace.Result
+			if err := d.Decode(&res); err != nil {
+				t.Fatal(err)
+			}
+			if !res.Reached || res.Destination == nil || res.PMTU == nil {
+				t.Errorf("%v: reached %v, sampled %v, MTU %v", res.Target.Addr, res.Reached, res.Destination, res.PMTU)
+			}
+			addrs = append(addrs, res.Target.Addr.String())
+		}
+		return addrs
+	}
+	want := []string{webAddr.String(), resolverAddr.String()}
+	if diff := cmp.Diff(want, objects(p.out.Bytes())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	shown := l.run(t, "show", recording, "--json")
+	if diff := cmp.Diff(p.out.String(), shown.out.String()); diff != "" {
+		t.Errorf("a recording shows other traces (-traces +shown):\n%s", diff)
+	}
+}

@@ -158,6 +158,19 @@ func oneArg(name, example string) cobra.PositionalArgs {
 	}
 }
 
+// someArgs wants from one up to most arguments.
+func someArgs(name, example string, most int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n == 0:
+			return usagef("no %s given; for example: %s", name, example)
+		case n > most:
+			return usagef("%d %ss given: at most %d at a time", n, name, most)
+		}
+		return nil
+	}
+}
+
 // newHelp is "whyslow help [COMMAND]".
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{

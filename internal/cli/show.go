@@ -81,9 +81,11 @@ func readSaved(env *Env, path, name string) ([]byte, error) {
 
 // showSaved renders a saved result by its schema.
 func showSaved(env *Env, c *common, name string, b []byte) error {
-	b, err := replayed(name, b)
-	if err != nil {
-		return err
+	if results, err := recordedTraces(name, b); err != nil || results != nil {
+		if err != nil {
+			return err
+		}
+		return showTraces(env, c, results)
 	}
 	schema, err := schemaOf(name, b)
 	if err != nil {
@@ -110,21 +112,41 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 	return usagef("%s: schema %q is unknown to this version of whyslow; use a newer one", name, clip(schema, 60))
 }
 
-// replayed returns the result of a trace that was saved as JSON lines; what is
-// no recording comes back as it is.
-func replayed(name string, b []byte) ([]byte, error) {
+// recordedTraces returns the traces that were saved as JSON lines, nil if b is
+// no recording. Each has passed what any saved result must.
+func recordedTraces(name string, b []byte) ([]*trace.Result, error) {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("\n"))
 	var head struct {
 		Event trace.EventKind `json:"event"`
 	}
 	if json.Unmarshal(first, &head) != nil || head.Event == "" {
-		return b, nil
+		return nil, nil
 	}
-	res, err := trace.Replay(bytes.NewReader(b))
+	results, err := trace.Replay(bytes.NewReader(b))
 	if err != nil {
 		return nil, usagef("%s: %w", name, err)
 	}
-	return json.Marshal(res) // to be read as any saved result is
+	for i, res := range results {
+		saved, err := json.Marshal(res)
+		if err == nil {
+			results[i], err = render.ReadResult[trace.Result](bytes.NewReader(saved), trace.Schema)
+		}
+		if err != nil {
+			return nil, usagef("%s: %w", name, err)
+		}
+	}
+	return results, nil
+}
+
+// showTraces renders what was recorded.
+func showTraces(env *Env, c *common, results []*trace.Result) error {
+	if len(results) == 1 {
+		return deliver(env, c, render.TraceForms(), results[0])
+	}
+	if err := checkSeveral(c); err != nil {
+		return err
+	}
+	return deliver(env, c, render.TraceGroupForms(), &results)
 }
 
 // schemaOf returns what a saved file says it is.

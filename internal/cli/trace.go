@@ -54,7 +54,7 @@ func (m method) choose() (netprobe.Method, error) {
 func newTrace(env *Env) *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
-		Use:   "trace HOST|URL [FLAGS]",
+		Use:   "trace HOST|URL… [FLAGS]",
 		Short: "Show every hop to a host, and which one really delays",
 		Long: `Traces the path to a host with packets whose TTL runs out on the way: every
 hop, its latency, loss and MTU. All hops are asked at once, so a trace takes
@@ -68,9 +68,13 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
   whyslow trace -c 60 --format mtr www.example.com    for a ticket
   whyslow trace --paths 64 www.example.com the parallel paths, the bad one named
   whyslow trace --live www.example.com     watch it, as with mtr
+  whyslow trace -n 192.0.2.7 192.0.2.8     several at once
   whyslow trace -6 www.example.com --json  over IPv6, for a script`,
-		Args: oneArg("host", "whyslow trace www.example.com"),
+		Args: someArgs("host", "whyslow trace www.example.com", mostTraces),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return runTraces(cmd.Context(), env, &o, args)
+			}
 			return runTrace(cmd.Context(), env, &o, args[0])
 		},
 	}
@@ -129,14 +133,15 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 
 // finish writes the result and says how the command ends.
 func (o *traceOptions) finish(ctx context.Context, env *Env, rec *recorder, res *trace.Result) error {
-	if o.firstHop > 1 {
-		res.Hops = slices.DeleteFunc(res.Hops, func(h trace.Hop) bool { return h.TTL < o.firstHop })
-	}
-	if err := rec.deliver(env, &o.common, render.TraceForms(), res); err != nil {
+	if err := deliverRecorded(rec, env, &o.common, render.TraceForms(), res, res); err != nil {
 		return err
 	}
-	silent := !res.Reached && !slices.ContainsFunc(res.Hops, func(h trace.Hop) bool { return !h.Silent })
-	return outcome(ctx, silent)
+	return outcome(ctx, unanswered(res))
+}
+
+// unanswered reports whether nobody answered at all.
+func unanswered(res *trace.Result) bool {
+	return !res.Reached && !slices.ContainsFunc(res.Hops, func(h trace.Hop) bool { return !h.Silent })
 }
 
 // checkTrace validates the flags together.

@@ -54,33 +54,37 @@ func (r *recorder) event(ev trace.Event) {
 	}
 }
 
-// deliver ends the recording with the result, and writes that as the other
-// flags ask.
-func (r *recorder) deliver(env *Env, c *common, forms render.Forms[trace.Result], res *trace.Result) error {
+// deliverRecorded ends a recording with the results, and writes v, which holds
+// them, as the other flags ask.
+func deliverRecorded[T any](r *recorder, env *Env, c *common, forms render.Forms[T], v *T, results ...*trace.Result) error {
 	if r == nil {
-		return deliver(env, c, forms, res)
+		return deliver(env, c, forms, v)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
-	last := trace.Line{Event: trace.Event{Kind: trace.ResultLine, At: time.Now().UTC()}, Result: res}
-	forms.More = append(slices.Clone(forms.More), render.Form[trace.Result]{
+	var last bytes.Buffer
+	for i, res := range results {
+		ev := trace.Event{Kind: trace.ResultLine, At: time.Now().UTC(), Trace: i}
+		if err := render.JSONLine(&last, &trace.Line{Event: ev, Result: res}); err != nil {
+			return err
+		}
+	}
+	forms.More = append(slices.Clone(forms.More), render.Form[T]{
 		Name: formatLines,
-		Write: func(w io.Writer, _ *trace.Result, _ render.Options) error {
-			if _, err := w.Write(r.kept.Bytes()); err != nil {
-				return err
-			}
-			return render.JSONLine(w, &last)
+		Write: func(w io.Writer, _ *T, _ render.Options) error {
+			_, err := w.Write(append(slices.Clone(r.kept.Bytes()), last.Bytes()...))
+			return err
 		},
 	})
 	if c.format != formatLines {
-		return deliver(env, c, forms, res)
+		return deliver(env, c, forms, v)
 	}
 	if r.out != nil && r.err == nil {
-		r.err = render.JSONLine(r.out, &last)
+		_, r.err = r.out.Write(last.Bytes())
 	}
 	if r.err != nil {
 		r.err = fmt.Errorf("writing the result to stdout: %w", reason(r.err))
 	}
-	return unwritten(r.err, save(env, c, forms, res))
+	return unwritten(r.err, save(env, c, forms, v))
 }

@@ -48,6 +48,15 @@ func (o *traceOptions) whole(ctx context.Context, p *progress, rec *recorder, t 
 		return res, err
 	}
 	p.set("%s: %d hops; sampling loss and MTU", what, len(res.Hops))
+	if err := o.beside(ctx, opt, res); err != nil || o.flows == 0 {
+		return res, err
+	}
+	p.set("%s: looking for parallel paths", what)
+	return res, o.paths(ctx, opt, res)
+}
+
+// beside measures what is measured beside a trace.
+func (o *traceOptions) beside(ctx context.Context, opt trace.Options, res *trace.Result) (err error) {
 	mtu := make(chan *pmtu.Result, 1)
 	go func() { mtu <- o.mtu(ctx, opt, res) }()
 	if o.samples > 0 {
@@ -56,11 +65,7 @@ func (o *traceOptions) whole(ctx context.Context, p *progress, rec *recorder, t 
 		})
 	}
 	addMTU(res, <-mtu)
-	if err != nil || o.flows == 0 {
-		return res, err
-	}
-	p.set("%s: looking for parallel paths", what)
-	return res, o.paths(ctx, opt, res)
+	return err
 }
 
 // mtu measures the path MTU; nil if that was not asked for or did not work,

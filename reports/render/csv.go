@@ -13,14 +13,30 @@ import (
 
 // TraceCSV writes a path as CSV (RFC 4180), a line for each address that
 // answered and for each silent hop. What was not measured is empty.
-func TraceCSV(w io.Writer, t *trace.Result, _ Options) error {
-	t = rewrite(t, visible)
+func TraceCSV(w io.Writer, t *trace.Result, opt Options) error {
+	return tracesCSV(w, &[]*trace.Result{t}, opt)
+}
+
+// tracesCSV is TraceCSV for several paths, below one head.
+func tracesCSV(w io.Writer, all *[]*trace.Result, _ Options) error {
 	c := csv.NewWriter(w)
 	_ = c.Write([]string{
 		"target", "target_addr", "method", "ttl", "addr", "name", "as", "as_name", "sent", "received", "loss",
 		"min_ms", "median_ms", "mean_ms", "p95_ms", "max_ms", "stddev_ms", "jitter_ms", "last_ms",
 		"reply_ttl", "hops_back", "mtu", "labels", "answer",
 	})
+	for _, t := range *all {
+		csvHops(c, rewrite(t, visible))
+	}
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("render: writing CSV: %w", err)
+	}
+	return nil
+}
+
+// csvHops writes the lines of one path; the writer keeps the first error.
+func csvHops(c *csv.Writer, t *trace.Result) {
 	head := []string{harmless(t.Target.Name), addrText(t.Target.Addr), t.Method}
 	for i := range t.Hops {
 		h := &t.Hops[i]
@@ -32,11 +48,6 @@ func TraceCSV(w io.Writer, t *trace.Result, _ Options) error {
 			_ = c.Write(append(head[:3:3], csvReplier(h, &h.Replies[j])...))
 		}
 	}
-	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("render: writing CSV: %w", err)
-	}
-	return nil
 }
 
 // csvReplier are the fields of one address. Which of several addresses a lost

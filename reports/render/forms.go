@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -35,6 +36,33 @@ func TraceForms() Forms[trace.Result] {
 	f := single("Path to", func(t *trace.Result) (string, part) { return t.Target.Name, part{trace: t} })
 	f.More = []Form[trace.Result]{{"csv", TraceCSV}, {"mtr", MTR}, {"dot", TraceDOT}}
 	return f
+}
+
+// TraceGroupForms returns the forms of several traces: one after the other, as
+// CSV below one head, as JSON an object each.
+func TraceGroupForms() Forms[[]*trace.Result] {
+	one := TraceForms()
+	return Forms[[]*trace.Result]{
+		Text: several(one.Text, "\n"), JSON: several(one.JSON, ""), Markdown: several(one.Markdown, "\n"),
+		More: []Form[[]*trace.Result]{{"csv", tracesCSV}, {"mtr", several(MTR, "\n")}},
+	}
+}
+
+// several writes one T after the other.
+func several[T any](write FuncOf[T], between string) FuncOf[[]*T] {
+	return func(w io.Writer, all *[]*T, opt Options) error {
+		for i, v := range *all {
+			if i > 0 {
+				if _, err := io.WriteString(w, between); err != nil {
+					return fmt.Errorf("render: writing several: %w", err)
+				}
+			}
+			if err := write(w, v, opt); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // PMTUForms returns the forms of a path MTU measurement on its own.
@@ -89,7 +117,9 @@ func (f Forms[T]) all() []Form[T] {
 func (f Forms[T]) Names() []string {
 	var names []string
 	for _, form := range f.all() {
-		names = append(names, form.Name)
+		if form.Write != nil {
+			names = append(names, form.Name)
+		}
 	}
 	return names
 }
