@@ -29,13 +29,9 @@ type commons struct {
 	free    [maxHops + 1]time.Time           // when a router there has an error to send again
 }
 
-func newCommons(b *netprobe.Budget, v4 bool, size int) *commons {
-	g := &commons{budget: b, every: time.Second, size: size, leads: make(map[int]bool), ready: make(chan struct{}), over: make(chan struct{}),
+func newCommons(b *netprobe.Budget, every time.Duration, size int) *commons {
+	return &commons{budget: b, every: every, size: size, leads: make(map[int]bool), ready: make(chan struct{}), over: make(chan struct{}),
 		done: make(map[int]bool), paths: make(map[int]*[maxHops + 1]Event), ways: make(map[int]*[maxHops + 1]netip.Addr), answers: make(map[netip.Addr]int)}
-	if !v4 {
-		g.every = 100 * time.Millisecond
-	}
-	return g
 }
 
 // alone reports whether there is one trace only.

@@ -167,7 +167,7 @@ func (e *engine) take(ctx context.Context, a arrival) {
 		at = a.reply.Sent
 	}
 	from := a.reply.From.Unmap()
-	p.learn(sent.ttl, from, a.reply.Kind)
+	p.learn(sent.left, from, a.reply.Kind)
 	ev := Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
 		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words,
 		Quote: quoteOf(a.reply, p.method), Labels: a.reply.Labels}

@@ -108,8 +108,9 @@ func together(opts []Options) (members []Options, order []int) {
 		families[m.Dst.Unmap().Is4()] = append(families[m.Dst.Unmap().Is4()], i)
 	}
 	var followers []int
-	for v4, family := range families {
-		g := newCommons(budgetOf(members[family[0]].Network), v4, len(family))
+	for _, family := range families {
+		first := members[family[0]]
+		g := newCommons(budgetOf(first.Network), errorEvery(first.Dst.Unmap()), len(family))
 		for n, i := range family {
 			members[i].group, members[i].member = g, i
 			// Leaders far apart in the list are likely to be so in the net.

@@ -1,6 +1,10 @@
 package trace
 
-import "time"
+import (
+	"context"
+	"net/netip"
+	"time"
+)
 
 const (
 	// errorBurst is how many ICMP errors a router sends in a row before it
@@ -82,7 +86,13 @@ func (p *prober) horizon() int {
 // ask sends a probe of a round unless the router can send no error for it: it
 // has answered before, or still may, and its silence now would look like loss.
 func (p *prober) ask(ttl, round int) {
-	if p.taken(ttl) || (p.answers(ttl) > 0 || round < quickRounds) && p.spent(ttl) {
+	if p.taken(ttl) {
+		return
+	}
+	if (p.answers(ttl) > 0 || round < quickRounds) && p.spent(ttl) {
+		if spares, _ := p.pastEnd(); ttl == p.view.destTTL() && len(spares) > 0 {
+			p.count(spares[0], ttl, round)
+		}
 		return
 	}
 	p.send(ttl, round)
@@ -187,28 +197,92 @@ func (p *prober) pastDestination(seq uint16, left, quoted int) {
 // came before: they are as good a sample of it. It does so whether these were
 // answered or not, so that a loss stays a loss.
 func (p *prober) adopt() {
+	spares, late := p.pastEnd()
+	for _, q := range late {
+		if len(spares) > 0 {
+			p.count(spares[0], p.view.destTTL(), q.round)
+			spares = spares[1:]
+		}
+		p.count(q.seq, 0, q.round)
+	}
+}
+
+// pastEnd are, of the probes to a destination whose errors are limited, those
+// that went past it while it had errors to send, and the quick rounds' that
+// came when it had none left.
+func (p *prober) pastEnd() (spares []uint16, late []probe) {
 	n := p.view.destTTL()
 	if n == 0 || !p.limited {
-		return
+		return nil, nil
 	}
-	left, spares := errorBurst, []uint16(nil)
-	for i := range p.view.probes {
-		q := p.view.probes[i]
+	left := errorBurst
+	for _, q := range p.view.probes {
 		switch {
 		case q.ttl < n:
 		case left > 0:
 			left--
-			if q.ttl > n {
+			if q.ttl > n && q.left < n+errorBurst { // the first of all may be forgotten
 				spares = append(spares, q.seq)
 			}
 		case q.ttl == n && !q.answered && q.round < quickRounds:
-			if len(spares) > 0 {
-				p.count(spares[0], n, q.round)
-				spares = spares[1:]
-			}
-			p.count(q.seq, 0, q.round)
+			late = append(late, q)
 		}
 	}
+	return spares, late
+}
+
+// doubtful is the first of the silent hops right before the destination, which
+// may be the destination itself; its own TTL if there is none.
+func (p *prober) doubtful() int {
+	n := p.view.destTTL()
+	for n > p.engine.opt.FirstHop && p.answers(n-1) == 0 {
+		n--
+	}
+	return n
+}
+
+// stingy reports whether the destination answered so few of the first probes
+// that reached it that it must have had fewer errors to send than hosts have.
+// The first answer then need not be to the probe that just reached it.
+func (p *prober) stingy() bool {
+	n, reached, answered := p.view.destTTL(), 0, 0
+	for _, q := range p.view.probes {
+		if n == 0 || q.left < n || reached == errorBurst {
+			continue
+		}
+		reached++
+		if q.answered {
+			answered++
+		}
+	}
+	return p.limited && answered < reached
+}
+
+// verify asks the silent hops before a stingy destination once more when it
+// has an error to send again, in order of TTL.
+func (e *engine) verify(ctx context.Context, p *prober) error {
+	if !p.stingy() || p.doubtful() == p.view.destTTL() {
+		return nil
+	}
+	due := p.lastSend.Add(errorEvery(e.opt.Dst) + settle)
+	if err := e.collect(ctx, func() time.Time { return due }, func() bool { return false }); err != nil {
+		return err
+	}
+	for ttl, n := p.doubtful(), p.view.destTTL(); ttl < n; ttl++ {
+		p.send(ttl, p.round-1)
+	}
+	due = p.lastSend.Add(p.view.patience())
+	n := p.view.destTTL()
+	return e.collect(ctx, func() time.Time { return due }, func() bool { return p.view.destTTL() < n })
+}
+
+// errorEvery is the time in which a host gains one error to send (see
+// netprobe.Budget).
+func errorEvery(dst netip.Addr) time.Duration {
+	if dst.Is4() {
+		return time.Second
+	}
+	return 100 * time.Millisecond
 }
 
 func (p *prober) count(seq uint16, ttl, round int) {

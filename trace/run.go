@@ -255,6 +255,9 @@ func (e *engine) complete(ctx context.Context, p *prober) error {
 		return err
 	}
 	p.forgive()
+	if err := e.verify(ctx, p); err != nil {
+		return err
+	}
 	return e.askAlone(ctx, p)
 }
 

@@ -196,19 +196,24 @@ func (v *view) tallies(now time.Time, finished bool) []tally {
 	return sums
 }
 
-// destTTL is the least TTL at which the destination answered, 0 if none: of
-// several, the larger ones only passed through with TTL to spare.
+// destTTL is the least TTL at which the destination answered and behind which
+// no router did, 0 if none: what went further had TTL to spare. If packets take
+// ways of several lengths, the longest counts, or its hops would be cut off.
 func (v *view) destTTL() int {
-	return v.least(func(a answers) bool { return a.destination > 0 })
+	if n := v.least(func(a answers) bool { return a.destination > 0 }, v.lastAnswered()); n > 0 {
+		return n
+	}
+	return v.least(func(a answers) bool { return a.destination > 0 }, 0)
 }
 
 // endTTL is the least TTL at which somebody refused to go on, 0 if none.
 func (v *view) endTTL() int {
-	return v.least(func(a answers) bool { return a.refusal > 0 })
+	return v.least(func(a answers) bool { return a.refusal > 0 }, 0)
 }
 
-func (v *view) least(holds func(answers) bool) int {
-	for ttl := 1; ttl <= v.farthest; ttl++ {
+// least is the least TTL behind another for which something holds.
+func (v *view) least(holds func(answers) bool, behind int) int {
+	for ttl := behind + 1; ttl <= v.farthest; ttl++ {
 		if holds(v.counts[ttl]) {
 			return ttl
 		}
