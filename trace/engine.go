@@ -199,15 +199,6 @@ func (e *engine) reached() bool {
 	return false
 }
 
-// knownHops is the largest TTL any router has answered by any method.
-func (e *engine) knownHops() int {
-	n := 0
-	for _, p := range e.probers {
-		n = max(n, p.view.lastAnswered())
-	}
-	return n
-}
-
 // newestSpent reports whether the newest method has had its chance, so that
 // the next may begin; true if there is none.
 func (e *engine) newestSpent() bool {
