@@ -113,7 +113,7 @@ func scampered(ctx context.Context, o *options, limited bool, targets int) (c cr
 	for _, t := range all[:targets] {
 		args = append(args, t.dst.String())
 	}
-	if c.outcome, err = perform(ctx, w, command{path: "scamper", args: args, memory: true}, o.patience); err != nil {
+	if c.outcome, err = perform(ctx, w, command{path: "scamper", args: args, memory: true}, min(o.patience, tableTime)); err != nil {
 		return c, err
 	}
 	for _, block := range strings.Split(c.stdout, "traceroute from ")[1:] {

@@ -161,7 +161,7 @@ func (s sizer) run(ctx context.Context, o *options, n narrow) (outcome, error) {
 		}
 		defer stop()
 	}
-	return performIn(ctx, lab, s.command(w), o.patience)
+	return performIn(ctx, lab, s.command(w), min(o.patience, tableTime))
 }
 
 func runPMTU(ctx context.Context, o *options, emit func(*table) error) error {

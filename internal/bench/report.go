@@ -106,8 +106,12 @@ func benchPath(ctx context.Context, o options, out io.Writer) error {
 		if !o.wants(s.name, "", true) {
 			continue
 		}
+		began := time.Now()
 		if err := s.run(ctx, &o, emit); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if o.verbose {
+			fmt.Fprintf(os.Stderr, "%s took %.1f s\n", s.name, time.Since(began).Seconds())
 		}
 	}
 	_, err := fmt.Fprintf(out, "\n%d of %d goals met, in %.0f s\n", promised-missed, promised, time.Since(start).Seconds())

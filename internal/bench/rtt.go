@@ -15,7 +15,7 @@ import (
 func clocked(o *options) (cs []clock, runs []int) {
 	add := func(c contender, ordinary bool, n int) {
 		if o.quick {
-			n = max(1, n/6)
+			n = max(1, n/3)
 		}
 		cs, runs = append(cs, clock{c, ordinary}), append(runs, n)
 	}
@@ -26,23 +26,23 @@ func clocked(o *options) (cs []clock, runs []int) {
 		c.name = name
 		return c
 	}
-	add(as("whyslow trace -I, raw socket", whyslow(o.binary, 1, "-I", "--json")), false, 24)
-	add(as("whyslow trace -I, ping socket", whyslow(o.binary, 1, "-I", "--json")), true, 24)
-	add(as("whyslow trace -U, raw socket", whyslow(o.binary, 1, "-U", "--json")), false, 24)
-	add(as("whyslow trace -U, without privilege", whyslow(o.binary, 1, "-U", "--json")), true, 24)
-	add(as("whyslow trace -T, raw socket", whyslow(o.binary, 1, "-T", "--json")), false, 24)
+	add(as("whyslow trace -I, raw socket", whyslow(o.binary, 1, "-I", "--json")), false, 12)
+	add(as("whyslow trace -I, ping socket", whyslow(o.binary, 1, "-I", "--json")), true, 12)
+	add(as("whyslow trace -U, raw socket", whyslow(o.binary, 1, "-U", "--json")), false, 12)
+	add(as("whyslow trace -U, without privilege", whyslow(o.binary, 1, "-U", "--json")), true, 12)
+	add(as("whyslow trace -T, raw socket", whyslow(o.binary, 1, "-T", "--json")), false, 12)
 	add(as("whyslow trace -T, without privilege", whyslow(o.binary, 1, "-T", "--json")), true, 12)
-	add(traceroute(1, "-U"), false, 24)
-	add(traceroute(1, "-I"), false, 24)
-	add(traceroute(1, "-T"), false, 24)
-	add(tracepath(), false, 6)
+	add(traceroute(1, "-U"), false, 12)
+	add(traceroute(1, "-I"), false, 12)
+	add(traceroute(1, "-T"), false, 12)
+	add(tracepath(), false, 4)
 	raw := program(1, parseMTRRaw, "mtr", "-n", "--raw", "-c", "1")
 	raw.name = "mtr --raw"
 	if !o.quick {
-		add(raw, false, 2)
+		add(raw, false, 1)
 	}
-	add(scamper("icmp-paris"), false, 12)
-	add(tcptraceroute(), false, 6)
+	add(scamper("icmp-paris"), false, 6)
+	add(tcptraceroute(), false, 4)
 	return cs, runs
 }
 

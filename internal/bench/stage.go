@@ -14,6 +14,10 @@ import (
 	"github.com/whyslow/whyslow/internal/simnet"
 )
 
+// tableTime ends a run sooner than the patience does in tables of many long
+// runs, where it is known by then who waits in vain.
+const tableTime = 5 * time.Second
+
 // outcome is one run of a program in a world.
 type outcome struct {
 	wall     time.Duration // start and end of the process included
