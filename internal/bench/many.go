@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/netlab"
@@ -29,7 +28,7 @@ type work struct {
 	Errors  []string        `json:"errors"`
 }
 
-// worker traces all its arguments at once, with one Host.
+// worker traces all its arguments as one group.
 func worker(ctx context.Context, args []string, out, errs io.Writer) int {
 	var dsts []netip.Addr
 	for _, a := range args {
@@ -48,22 +47,19 @@ func worker(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 func traceAll(ctx context.Context, dsts []netip.Addr) work {
-	w := work{Results: make([]*trace.Result, len(dsts))}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	var w work
 	host := &netprobe.Host{}
-	start := time.Now()
+	opts := make([]trace.Options, len(dsts))
 	for i, dst := range dsts {
-		wg.Go(func() {
-			res, err := trace.Run(ctx, trace.Options{Network: host, Dst: dst, Queries: 1})
-			mu.Lock()
-			defer mu.Unlock()
-			if w.Results[i] = res; err != nil {
-				w.Errors = append(w.Errors, err.Error())
-			}
-		})
+		opts[i] = trace.Options{Network: host, Dst: dst, Queries: 1}
 	}
-	wg.Wait()
+	start := time.Now()
+	for _, out := range trace.RunGroup(ctx, opts) {
+		w.Results = append(w.Results, out.Result)
+		if out.Err != nil {
+			w.Errors = append(w.Errors, out.Err.Error())
+		}
+	}
 	w.Wall, w.Memory = time.Since(start), peakMemory("self")
 	return w
 }
