@@ -81,7 +81,7 @@ func TestJSONContract(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	for _, after := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond, 65 * time.Millisecond, 85 * time.Millisecond, 99 * time.Millisecond} {
+	for _, after := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond, 65 * time.Millisecond, 85 * time.Millisecond, 93 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
 			inLab(t, plan{}, func(t *testing.T, l *lab) {
 				ctx, cancel := context.WithTimeout(context.Background(), after)

@@ -121,9 +121,9 @@ func (o *Options) interval(rtt time.Duration) time.Duration {
 	case !o.group.alone():
 		return 5 * time.Millisecond // the path is known before the second round
 	case rtt > 0:
-		return min(max(rtt/3, 5*time.Millisecond), 20*time.Millisecond)
+		return min(max(rtt/3, 5*time.Millisecond), 17*time.Millisecond)
 	}
-	return 20 * time.Millisecond
+	return 17 * time.Millisecond
 }
 
 // methods are the protocols to try, in order.

@@ -49,7 +49,7 @@ type Options struct {
 	Wait time.Duration
 	// Interval is the time between two rounds, and so the least between two
 	// probes to the same TTL. Zero means a third of the round trip to the
-	// destination, 5 to 20 ms, for up to five rounds, which is what routers
+	// destination, 5 to 17 ms, for up to five rounds, which is what routers
 	// send errors for; 100 ms for more, and 1 s if Queries is negative. Where
 	// a router has no errors left, a round leaves it out.
 	Interval time.Duration

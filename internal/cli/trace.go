@@ -85,7 +85,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.VarP(portValue{&o.port}, "port", "p", "destination port of TCP probes (else the URL's, or 443) and UDP probes (else 33434)")
 	fs.VarP(countValue{&o.queries, 1, 10}, "queries", "q", "probes for each hop (default 3)")
 	fs.VarP(countValue{&o.rounds, 1, 1_000_000}, "count", "c", "rounds of one probe for each hop, in place of -q")
-	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Hour), "interval", "i", "time between two probes to one hop (default up to 20ms, from -q 6 on 100ms, with -c 1s)")
+	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Hour), "interval", "i", "time between two probes to one hop (default up to 17ms, from -q 6 on 100ms, with -c 1s)")
 	fs.VarP(countValue{&o.firstHop, 1, 64}, "first", "f", "begin at this TTL (default 1)")
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
 	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for a silent destination (default 1.2)")
