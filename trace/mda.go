@@ -34,6 +34,7 @@ type discovery struct {
 	hops     [][]*node // by TTL
 	arrivals chan flowArrival
 	waiting  []*shot
+	asked    []time.Time // when a TTL was last asked
 	names    *lookups
 	named    map[netip.Addr]string
 	idle     lateness
@@ -54,7 +55,7 @@ type discovery struct {
 
 func newDiscovery(opt Options, po PathOptions) *discovery {
 	d := &discovery{opt: opt, po: po, rule: newStopRule(po.Failure), start: time.Now(), window: pathWindow,
-		keys: make(map[uint16]bool), nodes: make(map[Place]*node), hops: make([][]*node, opt.MaxHops+2),
+		keys: make(map[uint16]bool), nodes: make(map[Place]*node), hops: make([][]*node, opt.MaxHops+2), asked: make([]time.Time, opt.MaxHops+2),
 		arrivals: make(chan flowArrival, 1024), names: newLookups(opt.Names, nil), named: make(map[netip.Addr]string)}
 	d.budget = &netprobe.Budget{}
 	if b, ok := opt.Network.(interface{ Budget() *netprobe.Budget }); ok && b.Budget() != nil {

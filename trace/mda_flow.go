@@ -36,6 +36,7 @@ type sight struct {
 	waiting *shot // the latest probe while it may be answered
 	sent    int
 	tries   int // probes that got no answer in time, trials left out
+	alone   int // of tries, those that nobody else's probes can have cost the answer
 	lastTry time.Time
 	repeats int
 	rtts    []time.Duration
@@ -61,6 +62,7 @@ type shot struct {
 	charged  account
 	answered bool
 	pending  bool // a sample that still may count
+	alone    bool // nobody had asked the TTL for long
 }
 
 // account is whose budget of errors pays for an answer: a place on the way, or
@@ -211,6 +213,8 @@ func (d *discovery) shoot(f *flow, ttl int, kind shotKind, n *node) (sent bool, 
 		return false, now, fmt.Errorf("trace: probing by %v: %w", d.cfg.Method, err)
 	}
 	d.probes++
+	s.alone = s.at.Sub(d.asked[ttl]) >= aloneAfter
+	d.asked[ttl] = s.at
 	f.shots[f.seq], f.out = s, s
 	d.waiting = append(d.waiting, s)
 	if kind == through {
@@ -355,6 +359,9 @@ func (d *discovery) expire(now time.Time) {
 				see.waiting = nil
 				if s.trial == nil {
 					see.tries++
+				}
+				if s.trial == nil && s.alone {
+					see.alone++
 				}
 			}
 		}

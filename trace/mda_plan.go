@@ -204,14 +204,17 @@ func (d *discovery) recruit(ctx context.Context, now time.Time, p *agenda, plann
 }
 
 // want plans a probe of a flow at a TTL unless it is under way, or known, or
-// has to wait. What was asked in vain three times counts as silent.
+// has to wait. Where others get answers silence proves nothing: the router may
+// have spent its errors, on us under another of its addresses, or on others. So
+// a flow counts as silent there only once it was asked twice more in vain while
+// nobody else asked.
 func (d *discovery) want(now time.Time, p *agenda, planned map[*sight]bool, f *flow, ttl, rank int) {
 	see := &f.sights[ttl]
 	if see.node != nil || planned[see] || see.waiting != nil {
 		return
 	}
 	dark := d.dark(ttl)
-	if known := ttl <= d.horizon() || d.scouted; known && (see.tries >= 3 || dark) {
+	if known := ttl <= d.horizon() || d.scouted; known && (see.alone >= aloneTries || dark) {
 		see.node = d.node(ttl, silence)
 		p.at(now) // what this means is worked out in the next pass
 		return
@@ -220,9 +223,28 @@ func (d *discovery) want(now time.Time, p *agenda, planned map[*sight]bool, f *f
 		p.at(due) // a limit on errors may have eaten it
 		return
 	}
+	if see.tries >= 3 && !dark {
+		if due := d.asked[ttl].Add(aloneAfter); now.Before(due) {
+			p.at(due)
+			return
+		}
+		if slices.ContainsFunc(p.wants, func(w want) bool { return w.ttl == ttl }) {
+			p.at(now.Add(aloneAfter))
+			return
+		}
+	}
 	planned[see] = true
 	p.wants = append(p.wants, want{f, ttl, explore, rank, d.expected(f, ttl)})
 }
+
+const (
+	// aloneAfter is how long nobody must have asked a TTL for a flow to ask it
+	// alone: any router has an error to send again by then, and one to spare.
+	aloneAfter = 2 * limitedAfter
+	// aloneTries is how often a flow must have asked alone, and in vain, to
+	// count as silent where others get answers.
+	aloneTries = 2
+)
 
 // expected guesses who will answer a flow at a TTL: of those who may, the one
 // with the fullest account. Nil means no idea.

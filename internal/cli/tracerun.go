@@ -101,7 +101,7 @@ func addMTU(res *trace.Result, m *pmtu.Result) {
 // paths looks for parallel paths. That none can be looked for is a warning: the
 // trace itself is good.
 func (o *traceOptions) paths(ctx context.Context, opt trace.Options, res *trace.Result) error {
-	po := trace.PathOptions{Flows: o.flows}
+	po := trace.PathOptions{Flows: o.flows, Budget: o.maxTime} // more time, if there is
 	if res.HopCount != nil {
 		po.Hops = *res.HopCount
 	}
