@@ -48,6 +48,7 @@ func (s *shot) arrived() bool { return s.passed || s.expired }
 // session sends probes by one method. It belongs to one goroutine.
 type session struct {
 	method   netprobe.Method
+	dst      netip.Addr
 	conn     netprobe.Conn
 	info     netprobe.Info
 	replies  chan wire.Reply
@@ -71,7 +72,7 @@ func open(ctx context.Context, o *Options, m netprobe.Method, left *int) (*sessi
 	if err != nil {
 		return nil, fmt.Errorf("pmtu: opening %v: %w", m, err)
 	}
-	s := &session{method: m, conn: conn, replies: make(chan wire.Reply, 256), failed: make(chan error, 1),
+	s := &session{method: m, dst: o.Dst, conn: conn, replies: make(chan wire.Reply, 256), failed: make(chan error, 1),
 		bySeq: make(map[uint16]*shot), wait: o.Wait, left: left}
 	if i, ok := conn.(netprobe.Informer); ok {
 		s.info = i.Info()
@@ -203,6 +204,12 @@ func (s *session) take(r wire.Reply) {
 	}
 	switch r.Kind {
 	case wire.EchoReply, wire.PortReply:
+		if r.Kind == wire.PortReply && r.Type != 0 && r.From.Unmap() != s.dst {
+			// It may be a host behind a NAT, or a firewall on the way that
+			// rejects: then the size has not passed the links behind it.
+			sh.refused = r.From.Unmap().String()
+			return
+		}
 		sh.passed, sh.from, sh.backTTL = true, r.From.Unmap(), r.TTL
 	case wire.TimeExceeded:
 		sh.expired, sh.from = true, r.From.Unmap()

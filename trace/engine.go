@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -178,6 +179,9 @@ func (e *engine) take(ctx context.Context, a arrival) {
 		}
 	}
 	ev.ICMPType, ev.ICMPCode = typeCode(a.reply)
+	if e.rejects(role, words, from) {
+		role, ev.Role = RoleRefusal, RoleRefusal
+	}
 	e.emit(ev)
 	e.names.ask(ctx, from)
 	p.limited = p.limited || role == RoleDestination && ev.ICMPType != nil && a.reply.Kind == wire.PortReply
@@ -187,6 +191,16 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	e.opt.group.learn(e.opt.member, ev)
 	p.diverges(ev)
 	p.catchUp(ev.TTL, role)
+}
+
+// rejects is view.rejects by what any method has seen.
+func (e *engine) rejects(r Role, answer string, from netip.Addr) bool {
+	for _, p := range e.probers {
+		if p.view.rejects(r, answer, from) {
+			return true
+		}
+	}
+	return false
 }
 
 // reached reports whether the destination has answered by any method.

@@ -277,6 +277,9 @@ func (d *discovery) take(ctx context.Context, a flowArrival) error {
 		return nil
 	}
 	n := d.node(s.ttl, a.reply.From.Unmap())
+	if role == RoleDestination && words == portUnreachable && n.Addr != d.opt.Dst && d.runsOutAt(n.Addr) {
+		role = RoleRefusal // see view.judged
+	}
 	if role != RoleRouter {
 		n.role = role
 		if f.end == 0 || s.ttl < f.end {
@@ -294,6 +297,18 @@ func (d *discovery) take(ctx context.Context, a flowArrival) error {
 	f.sights[s.ttl].latest = probe{replyTTL: a.reply.TTL, role: role, answer: words, icmp: [2]*int{typ, code},
 		labels: a.reply.Labels, quote: quoteOf(a.reply, d.cfg.Method)}
 	return nil
+}
+
+// runsOutAt reports whether a probe ran out at an address: a router's.
+func (d *discovery) runsOutAt(addr netip.Addr) bool {
+	for _, hop := range d.hops {
+		for _, n := range hop {
+			if n.Addr == addr && n.role == RoleRouter && len(n.flows) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // saw enters what a flow saw. The first answer counts as the flow's way;

@@ -185,6 +185,13 @@ func (r *reader) silent() []Sentence {
 	if end := r.refusal(); end != nil {
 		return append(out, r.refused(end))
 	}
+	if h := r.res.Hops[len(r.res.Hops)-1]; !h.Silent {
+		if len(r.loop()) > 0 {
+			return out // R9 says why there is no end
+		}
+		return append(out, say("R4", "the destination was not reached within %d hops, and nothing behind %s was asked: a larger -m asks further",
+			h.TTL, hopName(h.TTL, h.Replies[0].Addr)))
+	}
 	return append(out, r.noEnd(last))
 }
 

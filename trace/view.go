@@ -36,7 +36,12 @@ type view struct {
 	counts   [maxTTL + 1]answers
 	farthest int // the largest TTL probed
 	route    route
+	// routers are those that said so themselves: a probe ran out at them.
+	routers map[netip.Addr]bool
 }
+
+// maxRouters bounds the addresses held: 64 hops have no more.
+const maxRouters = 1024
 
 // answers counts the answered probes of one TTL by role, in this epoch.
 type answers struct{ router, destination, refusal int }
@@ -142,6 +147,7 @@ func (v *view) replied(ev Event) bool {
 	v.now = later(v.now, ev.At)
 	p.answered, p.from, p.replyTTL, p.role, p.answer = true, ev.Addr, ev.ReplyTTL, ev.Role, ev.Answer
 	p.icmp, p.quote, p.labels = [2]*int{ev.ICMPType, ev.ICMPCode}, ev.Quote, ev.Labels
+	p.role = v.judged(ev)
 	p.rtt = max(ev.RTT.Duration(), 0)
 	v.maxRTT = max(v.maxRTT, p.rtt)
 	if p.ttl > 0 && p.epoch >= v.route.from {
@@ -149,6 +155,47 @@ func (v *view) replied(ev Event) bool {
 		v.follow(p, v.index[ev.Seq])
 	}
 	return true
+}
+
+// judged is the role of an answer by what is known of its sender. A port
+// unreachable is the destination's, whatever its address (it may stand behind a
+// NAT), unless it comes from a router at which other probes ran out: that one
+// rejects them, as the firewalls of Linux do unless told otherwise.
+func (v *view) judged(ev Event) Role {
+	switch {
+	case ev.Role == RoleRouter:
+		if !v.routers[ev.Addr] && len(v.routers) < maxRouters {
+			if v.routers == nil {
+				v.routers = make(map[netip.Addr]bool)
+			}
+			v.routers[ev.Addr] = true
+			v.reconsider(ev.Addr)
+		}
+	case v.rejects(ev.Role, ev.Answer, ev.Addr):
+		return RoleRefusal
+	}
+	return ev.Role
+}
+
+// rejects reports whether an answer that looks like the destination's is a
+// router's.
+func (v *view) rejects(r Role, answer string, from netip.Addr) bool {
+	return r == RoleDestination && answer == portUnreachable && v.routers[from] &&
+		(v.begin.Target == nil || v.begin.Target.Addr != from)
+}
+
+// reconsider judges again what a router had answered before it was known as
+// one.
+func (v *view) reconsider(router netip.Addr) {
+	again := false
+	for i := range v.probes {
+		if p := &v.probes[i]; p.answered && p.from == router && v.rejects(p.role, p.answer, router) {
+			p.role, again = RoleRefusal, true
+		}
+	}
+	if again {
+		v.recount()
+	}
 }
 
 func (a *answers) count(r Role, n int) {

@@ -41,8 +41,12 @@ func (n *Net) forward(nd *node, at time.Duration, p *packet) {
 	case len(p.buf) > l.mtu && p.view.DF && (p.split == 0 || p.split > l.mtu):
 		n.stats.TooBig++
 		n.tooBig(nd, at, p, l.mtu)
-	case nd.filters(&p.view):
+	case nd.filter(&p.view) != nil:
 		n.stats.Filtered++
+		if nd.filter(&p.view).Reject {
+			n.fail(nd, at, p, wire.Message{Kind: wire.Unreachable, Reason: wire.NoPort})
+			return
+		}
 		n.release(p)
 	default:
 		n.stats.Forwarded++
@@ -69,9 +73,11 @@ func (p *packet) limit(mtu int) int {
 	return mtu
 }
 
-// filters reports whether the router drops a packet it would forward.
-func (nd *node) filters(v *wire.Packet) bool {
-	for _, f := range nd.Filters {
+// filter is the filter that keeps the router from forwarding a packet, nil if
+// none does.
+func (nd *node) filter(v *wire.Packet) *Filter {
+	for i := range nd.Filters {
+		f := &nd.Filters[i]
 		if f.Proto != 0 && f.Proto != v.Proto {
 			continue
 		}
@@ -83,9 +89,9 @@ func (nd *node) filters(v *wire.Packet) bool {
 		if f.Echo && !v.Echo() {
 			continue
 		}
-		return true
+		return f
 	}
-	return false
+	return nil
 }
 
 // emit sends a packet that the node itself made.

@@ -74,7 +74,7 @@ type Link struct {
 	MTU int
 }
 
-// Filter drops packets that a router would forward, without a word.
+// Filter drops packets that a router would forward.
 type Filter struct {
 	// Proto to drop. Zero means all. ICMP includes errors.
 	Proto wire.Protocol
@@ -82,6 +82,9 @@ type Filter struct {
 	DstPort uint16
 	// Echo limits an ICMP filter to echo requests and replies.
 	Echo bool
+	// Reject says so by port unreachable, as Linux's reject does by default;
+	// without it the router drops without a word.
+	Reject bool
 }
 
 // TooBigPolicy is what a router does about a packet that does not fit the next
