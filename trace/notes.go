@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// The notes N1 to N5 tell what was done to the probes or to the path. Unlike
+// The notes N1 to N6 tell what was done to the probes or to the path. Unlike
 // the rules they blame nobody.
 
 // changed is N1: the route is not what it was. The hops are those of the
@@ -58,7 +58,7 @@ func (r *reader) translated() []Sentence {
 				return out
 			}
 		}
-		out = append(out, say("N2", "the destination answers as %v, not as %v: its address is translated, or it has several",
+		out = append(out, say("N2", "the destination answers as %v, not as %v: its address is translated, or it has several, or a firewall answers in its place",
 			h.Replies[0].Addr, r.res.Target.Addr))
 	}
 	return out
@@ -196,4 +196,14 @@ func (r *reader) opaque() []Sentence {
 		labelled = h.TTL
 	}
 	return out
+}
+
+// closed is N6: the destination itself refuses the port that was probed.
+func (r *reader) closed() []Sentence {
+	h := r.destinationHop()
+	if h == nil || h.Replies[0].ICMP != "reset" {
+		return nil
+	}
+	return []Sentence{say("N6", "the destination is reached, but refuses TCP to port %d (reset): nothing listens there, or a firewall says so in its place",
+		r.res.Target.Port)}
 }

@@ -21,7 +21,7 @@ func Read(res *Result) []Sentence {
 	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
 	for _, rule := range []func() []Sentence{
 		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
-		r.changed, r.translated, r.clamped, r.marked, r.hidden,
+		r.changed, r.translated, r.clamped, r.marked, r.hidden, r.closed,
 	} {
 		out = append(out, rule()...)
 	}

@@ -130,7 +130,7 @@ func (c *common) reaches(a netip.Addr) error {
 	case c.ipv4 && a.Is6():
 		return usagef("-4, --ipv4: %s is an IPv6 address; leave the flag out", a)
 	case isGroup(a):
-		return usagef("%s is the address of a group, and no host has it", a)
+		return usagef("%s is the address of a group or of all, and no host has it", a)
 	}
 	if err := c.checkZone(a); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"sync"
@@ -94,6 +95,8 @@ func explain(what string, err error) error {
 		return failf("%s: %s; whyslow doctor says what is missing", what, refusals(err))
 	case errors.Is(err, netprobe.ErrUnsupported):
 		return failf("%s: %w; use Linux for this, or whyslow http, which works everywhere", what, err)
+	case errors.Is(err, netprobe.ErrUnreachable) && errors.Is(err, fs.ErrPermission):
+		return failf("%s: this host forbids it (permission denied); it is a broadcast address, or a local firewall rejects it", what)
 	case errors.Is(err, netprobe.ErrUnreachable):
 		return failf("%s: %w; look at the routing table, or try the other family (-4, -6)", what, err)
 	}

@@ -43,7 +43,7 @@ func TestMistakesOfThisHostAreNoVerdicts(t *testing.T) {
 		refused(t, []string{command, "203.0.113.99", "--source", "127.0.0.1"}, "--source: 127.0.0.1 reaches this host alone")
 		refused(t, []string{command, "fe80::1"}, "fe80::1 is the same on every link: name its interface")
 		refused(t, []string{command, "fe80::1%nosuch"}, `"nosuch" is no interface of this host`)
-		refused(t, []string{command, "224.0.0.1"}, "the address of a group")
+		refused(t, []string{command, "224.0.0.1"}, "the address of a group or of all")
 	}
 	refused(t, []string{"dns", "localhost", "@::1", "--source", "127.0.0.1"}, "@::1: --source: 127.0.0.1 cannot reach ::1")
 }

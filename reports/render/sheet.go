@@ -156,7 +156,7 @@ func (s *sheet) hung(lead cell, hang string, cells ...cell) {
 		used, empty = used+columns(word), false
 	}
 	for _, c := range cells {
-		for _, word := range strings.Fields(c.text) {
+		for _, word := range wordsOf(c.text) {
 			if !empty && used+1+columns(word) > s.width {
 				flush()
 			}
@@ -175,6 +175,34 @@ func (s *sheet) hung(lead cell, hang string, cells ...cell) {
 	if !empty {
 		flush()
 	}
+}
+
+// wordsOf splits a text where a line may break: not between a number and its
+// unit.
+func wordsOf(text string) []string {
+	var words []string
+	for _, w := range strings.Fields(text) {
+		if last := len(words) - 1; last >= 0 && unit(w) && numeric(words[last]) {
+			words[last] += " " + w
+			continue
+		}
+		words = append(words, w)
+	}
+	return words
+}
+
+// unit reports whether a word is a unit, perhaps with punctuation behind it.
+func unit(word string) bool {
+	switch strings.TrimRight(word, ".,;:)") {
+	case "%", "ms", "s", "min", "bytes":
+		return true
+	}
+	return false
+}
+
+func numeric(word string) bool {
+	last := word[len(word)-1]
+	return last >= '0' && last <= '9'
 }
 
 // split breaks visible text after at most width columns, but after one

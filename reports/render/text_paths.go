@@ -149,7 +149,7 @@ func pathsTable(p *trace.Paths) *table {
 		}
 		ttl := strconv.Itoa(n.TTL)
 		if r.again {
-			out.addRow(cell{text: ttl}, addr, cell{"see above", dim}, cell{}, cell{}, cell{}, cell{}, cell{})
+			out.addRow(cell{text: ttl}, addr, cell{}, cell{}, cell{}, cell{}, cell{}, cell{"see above", dim})
 			continue
 		}
 		loss := cell{}
@@ -207,7 +207,7 @@ func nodeNote(n *trace.PathNode, suspect bool) cell {
 func flowTable(p *trace.Paths) *table {
 	out := &table{cols: []column{
 		{head: "flow"}, {head: "hops", right: true}, {head: "got", right: true}, {head: "loss", right: true},
-		{head: "min", right: true}, {head: "median", right: true}, {head: "p95", right: true, drop: 1}, {head: "via", flex: true, drop: 2},
+		{head: "min", right: true}, {head: "median", right: true}, {head: "p95", right: true, drop: 1}, {head: "via", below: true},
 	}, indent: 2}
 	var all []millis.Value
 	for _, f := range p.Flows {

@@ -139,3 +139,21 @@ func TestPathNotes(t *testing.T) {
 		t.Errorf("a 95th percentile of ten:\n%s", b.String())
 	}
 }
+
+// A number stays with its unit at the end of a line.
+func TestNoUnitBeginsALine(t *testing.T) {
+	res := labelled()
+	res.Reading = nil
+	for n := range 60 {
+		text := strings.Repeat("x", n) + " loses 22 % (95 % interval 12 % to 40 %) and takes 416 ms, 3 s and 1500 bytes"
+		res.Reading = append(res.Reading, trace.Sentence{Rule: "R2", Text: text})
+	}
+	out := single(t, render.TraceForms(), "text", res)
+	for line := range strings.Lines(out) {
+		for _, unit := range []string{"%", "ms", "s ", "bytes"} {
+			if strings.HasPrefix(strings.TrimSpace(line), unit) {
+				t.Errorf("a line begins with a unit: %q", line)
+			}
+		}
+	}
+}
