@@ -31,7 +31,9 @@ type discovery struct {
 	keys     map[uint16]bool
 	root     *node // this host
 	nodes    map[Place]*node
-	hops     [][]*node // by TTL
+	last     int          // the largest TTL that anybody answered: of the latest survey
+	darkness map[int]bool // see dark: of the latest survey
+	hops     [][]*node    // by TTL
 	arrivals chan flowArrival
 	waiting  []*shot
 	asked    []time.Time // when a TTL was last asked
@@ -55,7 +57,7 @@ type discovery struct {
 
 func newDiscovery(opt Options, po PathOptions) *discovery {
 	d := &discovery{opt: opt, po: po, rule: newStopRule(po.Failure), start: time.Now(), window: pathWindow,
-		keys: make(map[uint16]bool), nodes: make(map[Place]*node), hops: make([][]*node, opt.MaxHops+2), asked: make([]time.Time, opt.MaxHops+2),
+		keys: make(map[uint16]bool), darkness: make(map[int]bool), nodes: make(map[Place]*node), hops: make([][]*node, opt.MaxHops+2), asked: make([]time.Time, opt.MaxHops+2),
 		arrivals: make(chan flowArrival, 1024), names: newLookups(opt.Names, nil), named: make(map[netip.Addr]string)}
 	d.budget = &netprobe.Budget{}
 	if b, ok := opt.Network.(interface{ Budget() *netprobe.Budget }); ok && b.Budget() != nil {
@@ -134,6 +136,7 @@ func (d *discovery) use(m netprobe.Method) {
 
 // drop takes back the only flow.
 func (d *discovery) drop(f *flow) {
+	f.gone = true
 	f.conn.Close()
 	<-f.done
 	d.flows, d.waiting = nil, nil

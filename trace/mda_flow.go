@@ -20,6 +20,7 @@ type flow struct {
 	shots  map[uint16]*shot
 	sights []sight // by TTL; 0 is this host
 	end    int     // the least TTL that the destination or a refusal answered; 0 if none
+	gone   bool    // closed, of another method
 	out    *shot   // the latest probe while it may be answered
 
 	// Of the sampling.
@@ -78,11 +79,13 @@ type node struct {
 	role      Role
 	silent    bool
 	perPacket bool
-	// Of the account of errors: trials are probes sent though it was spent,
-	// beyond those of them that were answered. A router that answers them has
-	// a wider limit than Linux, or none.
-	trials, beyond int
-	free           bool
+	// Of the account of errors: trials are probes sent though it was spent, in
+	// batches that begin at trialAt. earned is when a Linux router would have
+	// regained all the errors that this one has sent; one that could not have
+	// sent so many is free: it has a wider limit, or none.
+	trials, batches int
+	trialAt, earned time.Time
+	free            bool
 
 	// Of the latest survey.
 	flows   []*flow
@@ -194,10 +197,9 @@ func (d *discovery) shoot(f *flow, ttl int, kind shotKind, n *node) (sent bool, 
 	if !free {
 		if wait := d.budget.Take(s.charged.dst, s.charged.ttl, now); wait > 0 {
 			d.budget.Return(s.charged.dst, s.charged.ttl)
-			if n == nil || n.silent || n.trials >= trialShots {
+			if !n.tries(now) {
 				return false, now.Add(wait), nil
 			}
-			n.trials++
 			s.trial = n
 		}
 	}
@@ -235,13 +237,53 @@ func (d *discovery) shoot(f *flow, ttl int, kind shotKind, n *node) (sent bool, 
 	return true, now, nil
 }
 
-// trialShots is how many probes try whether a router answers more than Linux
-// would. A Linux router loses them, and they are sent again when it is time;
-// two answers to probes of one moment are more than its refill gives.
-const trialShots = 3
+const (
+	// trialShots is how many probes try whether a router answers more than
+	// Linux would, trialBatches how often that is tried. A Linux router loses
+	// them, and they are sent again when it is time.
+	trialShots   = 3
+	trialBatches = 4
+	// trialMoment is a time in which no router of Linux regains two errors.
+	trialMoment = 50 * time.Millisecond
+)
+
+// tries reports whether a probe may go to a router though its account is spent.
+func (n *node) tries(now time.Time) bool {
+	if n == nil || n.silent {
+		return false
+	}
+	if now.Sub(n.trialAt) > limitedAfter && n.batches < trialBatches {
+		n.batches++
+		n.trials, n.trialAt = 0, now
+	}
+	if n.trials >= trialShots || now.Sub(n.trialAt) > trialMoment {
+		return false
+	}
+	n.trials++
+	return true
+}
+
+// earns notes an error that a router sent.
+func (n *node) earns(now time.Time, every time.Duration) {
+	n.earned = later(n.earned, now).Add(every)
+	// Two more than Linux' burst: answers that left one after the other may
+	// arrive at once.
+	n.free = n.free || n.earned.Sub(now) > 8*every
+}
+
+// errorPace is the time in which a Linux router regains an error.
+func (d *discovery) errorPace() time.Duration {
+	if d.opt.Dst.Is4() {
+		return time.Second
+	}
+	return 100 * time.Millisecond
+}
 
 // take records an answer.
 func (d *discovery) take(ctx context.Context, a flowArrival) error {
+	if a.flow.gone {
+		return nil
+	}
 	if a.err != nil {
 		return fmt.Errorf("trace: flow %d: %w", a.flow.index, a.err)
 	}
@@ -333,13 +375,12 @@ func (d *discovery) saw(f *flow, s *shot, n *node, rtt time.Duration) {
 // settle charges an answer to who sent it.
 func (d *discovery) settle(s *shot, r wire.Reply, n *node) {
 	limited := r.Kind != wire.EchoReply && !(r.Kind == wire.PortReply && r.Type == 0)
+	if limited && n != nil {
+		n.earns(time.Now(), d.errorPace())
+	}
 	if s.trial != nil {
-		if s.trial != n {
-			s.trial.trials-- // it was another's turn: nothing was tried
-		}
-		if n != nil && limited {
-			n.beyond++
-			n.free = n.free || n.beyond >= 2
+		if limited && n != nil && d.budget.Left(n.Addr, 0, time.Now()) >= 1 {
+			d.budget.Take(n.Addr, 0, time.Now()) // another answered than was expected
 		}
 		return
 	}

@@ -9,6 +9,8 @@ import (
 
 // survey works out what the flows have shown of each router.
 func (d *discovery) survey() {
+	d.last = 0
+	clear(d.darkness)
 	for _, hop := range d.hops {
 		for _, n := range hop {
 			n.flows, n.next, n.before, n.tested, n.waiting, n.unsure = n.flows[:0], n.next[:0], n.before[:0], 0, 0, false
@@ -21,6 +23,9 @@ func (d *discovery) survey() {
 				continue
 			}
 			n.flows = append(n.flows, f)
+			if !n.silent {
+				d.last = ttl
+			}
 			m := f.at(ttl + 1)
 			if m == nil || n.end() {
 				continue
@@ -38,22 +43,17 @@ func (d *discovery) survey() {
 // end reports whether no flow goes on from a node.
 func (n *node) end() bool { return n.role != RoleRouter }
 
-// horizon is the largest TTL that anybody answered: nothing is known beyond.
-func (d *discovery) horizon() int {
-	last := 0
-	for ttl, hop := range d.hops {
-		for _, n := range hop {
-			if !n.silent && (n.role == RoleRouter || len(n.flows) > 0) {
-				last = ttl
-			}
-		}
-	}
-	return last
-}
-
 // dark reports whether a TTL counts as silent for every flow: several have
 // asked it twice in vain, and nobody ever answered.
 func (d *discovery) dark(ttl int) bool {
+	if dark, known := d.darkness[ttl]; known {
+		return dark
+	}
+	d.darkness[ttl] = d.darkNow(ttl)
+	return d.darkness[ttl]
+}
+
+func (d *discovery) darkNow(ttl int) bool {
 	tried := 0
 	for _, n := range d.hops[ttl] {
 		if !n.silent {
@@ -72,7 +72,7 @@ func (d *discovery) dark(ttl int) bool {
 func (d *discovery) explore(ctx context.Context, now time.Time, p *agenda) {
 	planned := make(map[*sight]bool)
 	d.scout(ctx, now, p, planned)
-	last := d.horizon()
+	last := d.last
 	for ttl := 0; ttl < d.opt.MaxHops; ttl++ {
 		for _, n := range d.hops[ttl] {
 			if n.end() || ttl >= last && (!d.scouted || !d.reached || n.silent) {
@@ -87,7 +87,7 @@ func (d *discovery) explore(ctx context.Context, now time.Time, p *agenda) {
 // router has to be met by so many flows in any case.
 func (d *discovery) scout(ctx context.Context, now time.Time, p *agenda, planned map[*sight]bool) {
 	first := d.flows[0]
-	last := d.horizon()
+	last := d.last
 	limit := min(last+d.window, d.opt.MaxHops)
 	if d.po.Hops > 0 {
 		limit = d.po.Hops
@@ -214,7 +214,7 @@ func (d *discovery) want(now time.Time, p *agenda, planned map[*sight]bool, f *f
 		return
 	}
 	dark := d.dark(ttl)
-	if known := ttl <= d.horizon() || d.scouted; known && (see.alone >= aloneTries || dark) {
+	if known := ttl <= d.last || d.scouted; known && (see.alone >= aloneTries || dark) {
 		see.node = d.node(ttl, silence)
 		p.at(now) // what this means is worked out in the next pass
 		return

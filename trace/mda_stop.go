@@ -18,30 +18,32 @@ type stopRule struct {
 	points  []int // by the number of branches to be ruled out; 0 and 1 unused
 }
 
-// newStopRule computes the stopping points for a chance of failure at each
-// router. At 5 % they are 6, 11, 16, 21, 27, 33 flows against 2, 3, 4, 5, 6, 7
+// newStopRule returns the rule for a chance of failure at each router. At 5 %
+// the stopping points are 6, 11, 16, 21, 27, 33 flows against 2, 3, 4, 5, 6, 7
 // branches.
 func newStopRule(failure float64) *stopRule {
-	r := &stopRule{failure: failure, points: []int{0, 0}}
-	n := 1
-	for k := 2; k <= mostBranches+1; k++ {
-		for unseen(k, n) > failure {
+	return &stopRule{failure: failure, points: []int{0, 0}}
+}
+
+// need is the number of flows that rules out k branches.
+func (r *stopRule) need(k int) int {
+	k = min(max(k, 2), mostBranches+1)
+	for next := len(r.points); next <= k; next++ {
+		n := max(r.points[next-1], 1)
+		for unseen(next, n) > r.failure {
 			n++
 		}
 		r.points = append(r.points, n)
 		// The rule stops at the first point that is met, so a router of k
 		// branches has k−1 occasions to be misjudged, and their sum may pass
 		// the bound by a little though no single one does.
-		for stopsEarly(k, r.points) > failure {
+		for stopsEarly(next, r.points) > r.failure {
 			n++
-			r.points[k] = n
+			r.points[next] = n
 		}
 	}
-	return r
+	return r.points[k]
 }
-
-// need is the number of flows that rules out k branches.
-func (r *stopRule) need(k int) int { return r.points[min(max(k, 2), len(r.points)-1)] }
 
 // unseen is the probability that n flows, spread evenly over k branches, leave
 // at least one of them out, by inclusion and exclusion: of any i branches, all

@@ -19,6 +19,7 @@ import (
 // TestStoppingPoints holds the points against the table of the literature.
 func TestStoppingPoints(t *testing.T) {
 	r := newStopRule(0.05)
+	r.need(mostBranches)
 	want := []int{6, 11, 16, 21, 27, 33}
 	if diff := cmp.Diff(want, r.points[2:8]); diff != "" {
 		t.Errorf("points at 5 %% (-want +got):\n%s", diff)
@@ -26,6 +27,7 @@ func TestStoppingPoints(t *testing.T) {
 	for _, failure := range []float64{0.1, 0.05, 0.01, 0.001} {
 		r := newStopRule(failure)
 		for k := 2; k <= mostBranches; k++ {
+			r.need(k)
 			if got := stopsEarly(k, r.points); got > failure {
 				t.Errorf("failure %v: %d branches are missed with %v", failure, k, got)
 			}

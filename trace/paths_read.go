@@ -187,13 +187,18 @@ func (s suspect) scatteredText() string {
 
 // where names the links of a suspect: the one, or the routers between.
 func (s suspect) where() string {
-	first, last := s.links[0], s.links[len(s.links)-1]
-	if len(s.links) == 1 {
-		return fmt.Sprintf("the link from %s to %s", placeName(first.From), placeName(last.To))
+	links, beyond := s.links, ""
+	// Where nothing is heard any more there is nothing to name.
+	for len(links) > 1 && !links[len(links)-1].To.Addr.IsValid() {
+		links, beyond = links[:len(links)-1], " and beyond"
+	}
+	first, last := links[0], links[len(links)-1]
+	if len(links) == 1 {
+		return fmt.Sprintf("the link from %s to %s%s", placeName(first.From), placeName(last.To), beyond)
 	}
 	var via []string
-	for _, l := range s.links[:len(s.links)-1] {
+	for _, l := range links[:len(links)-1] {
 		via = append(via, placeName(l.To))
 	}
-	return fmt.Sprintf("the way from %s through %s to %s", placeName(first.From), list(via), placeName(last.To))
+	return fmt.Sprintf("the way from %s through %s to %s%s", placeName(first.From), list(via), placeName(last.To), beyond)
 }

@@ -17,7 +17,7 @@ func (d *discovery) result() *Paths {
 		RouterFailure: d.po.Failure, Probes: d.probes, FlowCount: len(d.flows), Confirmed: true,
 		Flows: []FlowPath{}, Nodes: []PathNode{}, Links: []PathLink{}, Reading: []Sentence{}}
 	sure := 1.0 // the probability that no router has hidden a branch
-	for ttl := 1; ttl <= d.horizon(); ttl++ {
+	for ttl := 1; ttl <= d.last; ttl++ {
 		for _, n := range d.sorted(ttl) {
 			pn := d.pathNode(n)
 			p.Nodes = append(p.Nodes, pn)
@@ -134,7 +134,7 @@ func (d *discovery) pathNode(n *node) PathNode {
 		out.Min, out.Median, out.Max = millis.Of(q[0]), millis.Of(q[1]), millis.Of(q[2])
 	}
 	out.Passed = d.sampled(through)
-	if !n.end() && n.TTL < d.horizon() {
+	if !n.end() && n.TTL < d.last {
 		out.Branches, out.Tested = len(n.next), n.tested
 		out.Confirmed = n.tested >= d.rule.need(len(n.next)+1)
 		out.Failure = unseen(len(n.next)+1, n.tested)

@@ -47,7 +47,7 @@ func (d *discovery) length(f *flow) int {
 	if f.end > 0 {
 		return f.end
 	}
-	last := d.horizon()
+	last := d.last
 	for ttl := 1; ttl <= last; ttl++ {
 		if n := d.way(f, ttl); n != nil && n.end() {
 			return ttl
@@ -72,7 +72,7 @@ func (d *discovery) pick() {
 	type edge struct{ from, to *node }
 	covered := make(map[edge]int)
 	chosen := 0
-	for unknown := 0; unknown <= d.horizon() && chosen < sampledFlows; unknown++ {
+	for unknown := 0; unknown <= d.last && chosen < sampledFlows; unknown++ {
 		for _, f := range d.flows {
 			var edges []edge
 			missing := 0
@@ -142,14 +142,15 @@ func (d *discovery) sample(ctx context.Context, end time.Time) error {
 				return err
 			}
 		}
-		if round == d.po.Samples-1 {
-			if err := d.settled(ctx, flows); err != nil {
-				return err
-			}
-			if lost, sent := lostOf(flows); lost > 0 && lost < sent {
-				count *= 5
-				start = time.Now().Add(-time.Duration(round+1) * every)
-			}
+		if (round+1)%d.po.Samples > 0 || round >= 5*d.po.Samples-1 {
+			continue
+		}
+		if err := d.settled(ctx, flows); err != nil {
+			return err
+		}
+		if d.undecided(flows) {
+			count = round + 1 + d.po.Samples
+			start = time.Now().Add(-time.Duration(round+1) * every)
 		}
 	}
 	return d.settled(ctx, flows)
@@ -161,12 +162,9 @@ func (d *discovery) samplable(ctx context.Context, flows int, end time.Time) (bo
 	if d.exempt || d.dest == nil || d.opt.Dst.IsLoopback() {
 		return true, nil
 	}
-	for d.dest.trials < trialShots {
+	for range burst {
 		if sent, _, err := d.shoot(d.flows[0], 0, through, d.dest); err != nil || !sent {
-			break
-		}
-		if d.flows[0].sent > 2*burst {
-			break // no limit at all
+			break // its account is spent, and so are the trials
 		}
 	}
 	if err := d.collect(ctx, time.Now().Add(d.patience()), func() bool { return d.dest.free }); err != nil {
@@ -181,11 +179,7 @@ func (d *discovery) samplable(ctx context.Context, flows int, end time.Time) (bo
 	if d.dest.free {
 		return true, nil
 	}
-	every := time.Second
-	if d.opt.Dst.Is6() {
-		every = 100 * time.Millisecond
-	}
-	if can := int(time.Until(end)/every) / flows; can < leastSamples {
+	if can := int(time.Until(end)/d.errorPace()) / flows; can < leastSamples {
 		d.unsampled = true
 		return false, nil
 	}
@@ -230,10 +224,19 @@ func (d *discovery) settled(ctx context.Context, flows []*flow) error {
 	return nil
 }
 
-func lostOf(flows []*flow) (lost, sent int) {
+// undecided reports whether there is loss that no link explains yet.
+func (d *discovery) undecided(flows []*flow) bool {
+	lost := 0
 	for _, f := range flows {
-		lost += f.sent - f.pending - len(f.rtts)
-		sent += f.sent - f.pending
+		lost += f.sent - len(f.rtts)
 	}
-	return lost, sent
+	if lost == 0 {
+		return false
+	}
+	for _, s := range d.result().suspects() {
+		if s.lost > 0 && !s.scattered {
+			return false
+		}
+	}
+	return true
 }
