@@ -193,7 +193,7 @@ func (d *discovery) shoot(f *flow, ttl int, kind shotKind, n *node) (sent bool, 
 		return false, f.out.at.Add(d.patience()), nil
 	}
 	s := &shot{flow: f, ttl: ttl, kind: kind, charged: d.account(n, ttl)}
-	free := n != nil && (n.free || n.role == RoleDestination && d.exempt)
+	free := n != nil && d.unlimited(n)
 	if !free {
 		if wait := d.budget.Take(s.charged.dst, s.charged.ttl, now); wait > 0 {
 			d.budget.Return(s.charged.dst, s.charged.ttl)
@@ -379,8 +379,9 @@ func (d *discovery) settle(s *shot, r wire.Reply, n *node) {
 		n.earns(time.Now(), d.errorPace())
 	}
 	if s.trial != nil {
-		if limited && n != nil && d.budget.Left(n.Addr, 0, time.Now()) >= 1 {
-			d.budget.Take(n.Addr, 0, time.Now()) // another answered than was expected
+		// The account was wrong, or a refill came just then: it has sent one.
+		if limited && n != nil && !n.free {
+			d.budget.Take(n.Addr, 0, time.Now())
 		}
 		return
 	}

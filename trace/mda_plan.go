@@ -179,9 +179,12 @@ func (d *discovery) recruit(ctx context.Context, now time.Time, p *agenda, plann
 		switch see := &f.sights[n.TTL]; {
 		case see.node != nil:
 			seen++
-		case see.waiting != nil || see.tries > 0 || planned[see]:
+		case see.tries > 0, see.waiting != nil && now.Sub(see.waiting.at) > d.maxRTT:
+			// Its router has spent its errors, and so is likely to be this one.
+			lacking--
+			d.want(now, p, planned, f, n.TTL, f.index)
+		case see.waiting != nil || planned[see]:
 			waiting++
-			d.want(now, p, planned, f, n.TTL, f.index) // again, if it got lost
 		}
 	}
 	ask := int(math.Ceil(float64(lacking)*float64(max(seen, 1))/float64(max(len(n.flows), 1)))) - waiting
@@ -247,27 +250,34 @@ const (
 )
 
 // expected guesses who will answer a flow at a TTL: of those who may, the one
-// with the fullest account. Nil means no idea.
+// with the fullest account. A flow that was not answered has probably met the
+// one with the emptiest, and must wait for that. Nil means no idea.
 func (d *discovery) expected(f *flow, ttl int) *node {
 	may := d.hops[ttl]
 	if before := f.at(ttl - 1); before != nil && len(before.next) > 0 {
 		may = before.next
 	}
+	again := f.sights[ttl].tries > 0
 	var best *node
-	most := -1
+	most := 0
 	for _, n := range may {
 		if n.silent {
 			continue
 		}
 		left := d.budget.Left(n.Addr, 0, time.Now())
-		if n.free {
+		if d.unlimited(n) {
 			left = math.MaxInt
 		}
-		if left > most {
+		if best == nil || !again && left > most || again && left < most {
 			best, most = n, left
 		}
 	}
 	return best
+}
+
+// unlimited reports whether a node's answers draw on no account.
+func (d *discovery) unlimited(n *node) bool {
+	return n.free || n.role == RoleDestination && d.exempt
 }
 
 // repeat plans the second looks that tell a router which spreads packets from
