@@ -8,7 +8,8 @@
 // hop alone; and loss is sampled by echoes to addresses, which no router's limit
 // on ICMP errors touches (Sample).
 //
-// Limits: one flow is traced, so of several parallel paths one is seen.
+// Limits: Run traces one flow, so of several parallel paths it sees one;
+// Discover looks for the others.
 package trace
 
 import (
