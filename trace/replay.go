@@ -23,11 +23,12 @@ const ResultLine EventKind = "result"
 
 // Replay folds what was recorded as JSON lines, one trace or several. Where the
 // recording has its end, that is the result, with what was sampled after the
-// events; else it is what the events tell. The error names the line that is
-// none.
+// events; else it is what the events tell. A last line that was cut off, as a
+// crash leaves it, is left out; the error names any other line that is no event.
 func Replay(r io.Reader) ([]*Result, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
+	lines.Split(wholeLines)
 	var traces []*recorded
 	for n := 1; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -35,6 +36,10 @@ func Replay(r io.Reader) ([]*Result, error) {
 		}
 		var l Line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			_, broken := errors.AsType[*json.SyntaxError](err)
+			if broken && len(traces) > 0 && !bytes.HasSuffix(lines.Bytes(), []byte("\n")) {
+				break
+			}
 			return nil, fmt.Errorf("trace: replaying line %d: %w", n, err)
 		}
 		switch {
@@ -61,6 +66,17 @@ func Replay(r io.Reader) ([]*Result, error) {
 		return nil, errors.New("trace: replaying: no events")
 	}
 	return results, nil
+}
+
+// wholeLines is bufio.ScanLines that leaves the end of a line on it.
+func wholeLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }
 
 // recorded is one trace of a recording.

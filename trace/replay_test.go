@@ -70,6 +70,17 @@ func TestReplayNamesTheLine(t *testing.T) {
 	}
 }
 
+// A crash or a full disk cuts a recording anywhere.
+func TestReplayOfACutRecording(t *testing.T) {
+	lines, _ := recording(t)
+	first := strings.IndexByte(lines, '\n') + 1
+	for _, n := range []int{first, first + 1, len(lines) / 2, len(lines) - 2, len(lines) - 1} {
+		if _, err := Replay(strings.NewReader(lines[:n])); err != nil {
+			t.Errorf("cut after %d of %d bytes: %v", n, len(lines), err)
+		}
+	}
+}
+
 // Events of several traces come as they happen; each is told for itself.
 func TestReplaySeveral(t *testing.T) {
 	lines, want := recording(t)

@@ -145,8 +145,14 @@ func TestTraceSeveral(t *testing.T) {
 	if diff := cmp.Diff(want, objects(p.out.Bytes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	shown := l.run(t, "show", recording, "--json")
-	if diff := cmp.Diff(p.out.String(), shown.out.String()); diff != "" {
-		t.Errorf("a recording shows other traces (-traces +shown):\n%s", diff)
+	objectsFile := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(objectsFile, p.out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, saved := range []string{recording, objectsFile} {
+		shown := l.run(t, "show", saved, "--json")
+		if diff := cmp.Diff(p.out.String(), shown.out.String()); diff != "" {
+			t.Errorf("%s shows other traces (-traces +shown):\n%s", filepath.Ext(saved), diff)
+		}
 	}
 }

@@ -135,6 +135,7 @@ func TestUsageErrors(t *testing.T) {
 		{"no target", []string{"report"}, "no URL given"},
 		{"two targets", []string{"pmtu", "192.0.2.1", "192.0.2.2"}, "one host at a time"},
 		{"several live", []string{"trace", "--live", "192.0.2.1", "192.0.2.2"}, "--live"},
+		{"the paths to several", []string{"trace", "--paths", "8", "192.0.2.1", "192.0.2.2"}, "--paths looks for the paths to one host"},
 		{"several on one page", []string{"trace", "--format", "html", "192.0.2.1", "192.0.2.2"}, "html holds one trace"},
 		{"another scheme", []string{"report", "ftp://www.example.com/"}, "must be http or https"},
 		{"escapes in a host", []string{"http", "ex\x1b[31mample.com"}, "neither a host nor a URL"},

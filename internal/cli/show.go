@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -112,9 +113,13 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 	return usagef("%s: schema %q is unknown to this version of whyslow; use a newer one", name, clip(schema, 60))
 }
 
-// recordedTraces returns the traces that were saved as JSON lines, nil if b is
-// no recording. Each has passed what any saved result must.
+// recordedTraces returns the traces that were saved as JSON lines, or one after
+// the other as those of several hosts are; nil if b is neither. Each has passed
+// what any saved result must.
 func recordedTraces(name string, b []byte) ([]*trace.Result, error) {
+	if results, err := severalTraces(name, b); results != nil || err != nil {
+		return results, err
+	}
 	first, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("\n"))
 	var head struct {
 		Event trace.EventKind `json:"event"`
@@ -136,6 +141,30 @@ func recordedTraces(name string, b []byte) ([]*trace.Result, error) {
 		}
 	}
 	return results, nil
+}
+
+// severalTraces reads the objects that a trace of several hosts wrote, nil if b
+// is one object or none.
+func severalTraces(name string, b []byte) ([]*trace.Result, error) {
+	var results []*trace.Result
+	for d := json.NewDecoder(bytes.NewReader(b)); ; {
+		var raw json.RawMessage
+		var head struct {
+			Schema string `json:"schema"`
+		}
+		err := d.Decode(&raw)
+		if errors.Is(err, io.EOF) && len(results) > 1 {
+			return results, nil
+		}
+		if err != nil || json.Unmarshal(raw, &head) != nil || head.Schema != trace.Schema {
+			return nil, nil // whoever reads it otherwise says what is wrong
+		}
+		res, err := render.ReadResult[trace.Result](bytes.NewReader(raw), trace.Schema)
+		if err != nil {
+			return nil, usagef("%s: object %d: %w", name, len(results)+1, err)
+		}
+		results = append(results, res)
+	}
 }
 
 // showTraces renders what was recorded.

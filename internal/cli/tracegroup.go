@@ -72,6 +72,9 @@ func (o *traceOptions) checkSeveral() error {
 	if o.live {
 		return usagef("--live shows one host at a time")
 	}
+	if o.flows > 0 {
+		return usagef("--paths looks for the paths to one host at a time")
+	}
 	return checkSeveral(&o.common)
 }
 
