@@ -55,7 +55,7 @@ func TestReplayNamesTheLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                      "no events",
 		"\n\n":                  "no events",
-		good + "{":              "line 2",
+		good + "{\n":            "line 2",
 		good + good + "[]":      "line 3",
 		good + `{"at":"x"}`:     "line 2",
 		good + `{"no":"event"}`: "line 2: it is no event",
