@@ -129,10 +129,37 @@ func abilities(caps []netprobe.Capability) []ability {
 		any("trace by UDP, IPv6", netprobe.CapUDPErrors6),
 		any("trace by TCP, IPv4", netprobe.CapTCPConnect4),
 		any("trace by TCP, IPv6", netprobe.CapTCPConnect6),
+		any("one path by ICMP, IPv4", netprobe.CapRawICMP4, netprobe.CapPing4),
+		any("one path by ICMP, IPv6", netprobe.CapRawICMP6, netprobe.CapPing6),
+		any("one path by UDP, IPv4", netprobe.CapUDPErrors4),
+		any("one path by UDP, IPv6", netprobe.CapUDPErrors6),
+		oneTCPPath(any("", netprobe.CapRawICMP4), any("", netprobe.CapTCPConnect4), "IPv4"),
+		oneTCPPath(any("", netprobe.CapRawICMP6), any("", netprobe.CapTCPConnect6), "IPv6"),
+		any("MPLS labels, IPv4", netprobe.CapRawICMP4, netprobe.CapExtensions4),
+		any("MPLS labels, IPv6", netprobe.CapRawICMP6, netprobe.CapExtensions6),
+		any("MSS clamp and NAT, IPv4", netprobe.CapRawICMP4, netprobe.CapTCPConnect4),
+		any("MSS clamp and NAT, IPv6", netprobe.CapRawICMP6, netprobe.CapTCPConnect6),
+		any("quoted TTL and DSCP, IPv4", netprobe.CapRawICMP4),
+		any("quoted TTL and DSCP, IPv6", netprobe.CapRawICMP6),
 		any("pmtu, IPv4", netprobe.CapRawICMP4, netprobe.CapPing4, netprobe.CapUDPErrors4),
 		any("pmtu, IPv6", netprobe.CapRawICMP6, netprobe.CapPing6, netprobe.CapUDPErrors6),
 		lab,
 	}
+}
+
+// oneTCPPath says whether TCP probes can keep one 5-tuple, and so one path
+// where routers spread flows: all at once from raw sockets, else one after the
+// other.
+func oneTCPPath(raw, connect ability, family string) ability {
+	a := ability{What: "one path by TCP, " + family, OK: true, How: raw.How}
+	switch {
+	case raw.OK:
+	case connect.OK:
+		a.How = connect.How + ", one probe after the other"
+	default:
+		a.OK, a.How = false, connect.How
+	}
+	return a
 }
 
 func joinIDs(ids []netprobe.CapabilityID) string {
@@ -147,7 +174,7 @@ func joinIDs(ids []netprobe.CapabilityID) string {
 func advice(id netprobe.RemedyID) string {
 	switch id {
 	case netprobe.RemedyNetRaw:
-		return "sudo setcap cap_net_raw+ep $(command -v whyslow), or run as root; optional, adds what routers quote"
+		return "sudo setcap cap_net_raw+ep $(command -v whyslow), or run as root; optional, adds the TTL and DSCP that routers quote, and one path for TCP probes sent at once"
 	case netprobe.RemedyPingGroupRange:
 		return `sudo sysctl net.ipv4.ping_group_range="0 2147483647" (IPv6 obeys it too)`
 	case netprobe.RemedyIPv6:
@@ -162,6 +189,8 @@ func advice(id netprobe.RemedyID) string {
 		return "sudo ip link set lo up"
 	case netprobe.RemedyFirewall:
 		return "allow ICMP and UDP on the loopback interface in the local firewall or sandbox"
+	case netprobe.RemedyKernel:
+		return "Linux 5.9 or newer; until then MPLS labels are found where routers put them of old"
 	case netprobe.RemedyPlatform:
 		return "run whyslow on Linux for this"
 	}

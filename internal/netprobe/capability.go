@@ -29,6 +29,8 @@ const (
 	CapUDPErrors6   CapabilityID = "udp-error-queue-v6"
 	CapTCPConnect4  CapabilityID = "tcp-ttl-connect-v4"
 	CapTCPConnect6  CapabilityID = "tcp-ttl-connect-v6"
+	CapExtensions4  CapabilityID = "error-extensions-v4"
+	CapExtensions6  CapabilityID = "error-extensions-v6"
 	CapTimestampsRX CapabilityID = "kernel-timestamps-rx"
 	CapTimestampsTX CapabilityID = "kernel-timestamps-tx"
 	CapTUN          CapabilityID = "tun"
@@ -60,6 +62,7 @@ const (
 	RemedyUserNS         RemedyID = "user-namespaces"  // allow unprivileged user namespaces
 	RemedyLoopbackUp     RemedyID = "loopback-up"      // the loopback interface is down
 	RemedyFirewall       RemedyID = "local-firewall"   // a local firewall or sandbox drops the attempt
+	RemedyKernel         RemedyID = "newer-kernel"     // the kernel is too old
 	RemedyPlatform       RemedyID = "use-linux"        // the platform has no implementation
 )
 

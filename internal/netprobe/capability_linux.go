@@ -30,6 +30,8 @@ func hostCapabilities(ctx context.Context) []Capability {
 		tryOnLoopback(ctx, CapUDPErrors6, family6, openUDP, RemedyFirewall),
 		tryOnLoopback(ctx, CapTCPConnect4, family4, openTCP, RemedyFirewall),
 		tryOnLoopback(ctx, CapTCPConnect6, family6, openTCP, RemedyFirewall),
+		tryExtensions(ctx, CapExtensions4, family4),
+		tryExtensions(ctx, CapExtensions6, family6),
 	}
 	list = append(list, tryStamps(ctx)...)
 	return append(list, tryTUN(ctx), tryNamespaces(ctx), tryPacket(ctx))
@@ -162,6 +164,29 @@ func tryStamps(ctx context.Context) []Capability {
 		tx.State, tx.Detail = Unavailable, "no transmit timestamp came back (net.core.tstamp_allow_data, or the driver)"
 	}
 	return []Capability{rx, tx}
+}
+
+// tryExtensions asks a socket for where the extensions of ICMP errors begin,
+// which hold MPLS labels; Linux 5.9 was the first to tell.
+func tryExtensions(ctx context.Context, id CapabilityID, f *family) Capability {
+	c := Capability{ID: id, State: Available, Detail: "the error queue tells where extensions begin"}
+	if c.ended(ctx) {
+		return c
+	}
+	fd, err := f.socket(unix.SOCK_DGRAM, unix.IPPROTO_UDP)
+	if err == nil {
+		err = setOptions(fd, option{name: "RECVERR_RFC4884", level: f.level, opt: f.extensions, value: 1})
+		unix.Close(fd)
+	}
+	if err != nil {
+		c.Detail = err.Error()
+		c.setErrno(err)
+		c.State, c.Remedy = Unavailable, RemedyKernel
+		if errnoOf(err) == unix.EAFNOSUPPORT {
+			c.Remedy = RemedyIPv6
+		}
+	}
+	return c
 }
 
 // tryTUN opens the TUN device, which creates no interface yet.

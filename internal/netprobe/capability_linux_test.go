@@ -9,7 +9,8 @@ import (
 
 var allCapabilities = []CapabilityID{
 	CapRawICMP4, CapRawICMP6, CapPing4, CapPing6, CapUDPErrors4, CapUDPErrors6,
-	CapTCPConnect4, CapTCPConnect6, CapTimestampsRX, CapTimestampsTX,
+	CapTCPConnect4, CapTCPConnect6, CapExtensions4, CapExtensions6,
+	CapTimestampsRX, CapTimestampsTX,
 	CapTUN, CapNamespaces, CapPacket,
 }
 

@@ -18,7 +18,8 @@ func openHost(_ context.Context, dst netip.Addr, _ Config) (Conn, error) {
 func hostCapabilities(ctx context.Context) []Capability {
 	ids := []CapabilityID{
 		CapRawICMP4, CapRawICMP6, CapPing4, CapPing6, CapUDPErrors4, CapUDPErrors6,
-		CapTCPConnect4, CapTCPConnect6, CapTimestampsRX, CapTimestampsTX,
+		CapTCPConnect4, CapTCPConnect6, CapExtensions4, CapExtensions6,
+		CapTimestampsRX, CapTimestampsTX,
 		CapTUN, CapNamespaces, CapPacket,
 	}
 	list := make([]Capability, len(ids))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ type rawConn struct {
 	out *sock
 	// holder keeps our port from others: a UDP socket, which also receives
 	// data, or a TCP socket that is never used, so that the kernel resets
-	// what our SYNs would open. Nil for ICMP.
+	// what our SYNs would open.
 	holder *sock
 	in     []*sock
 	wg     sync.WaitGroup
@@ -75,13 +74,12 @@ func (c *rawConn) open(ctx context.Context, cfg Config, proto wire.Protocol) (er
 	return c.listen(ctx, cfg)
 }
 
-// reserve takes a local port, or for ICMP an identifier, for the flow.
+// reserve takes a local port for the flow. ICMP has one too, of UDP, and uses
+// its number as the identifier: so no two connections of this host, in whatever
+// process, have one in common (mtr#344, mtr#278).
 func (c *rawConn) reserve(ctx context.Context, cfg Config, proto wire.Protocol) (port uint16, err error) {
 	typ, num := unix.SOCK_DGRAM, unix.IPPROTO_UDP
-	switch proto {
-	case wire.ICMP:
-		return uint16(1 + rand.N(0xffff)), nil
-	case wire.TCP:
+	if proto == wire.TCP {
 		typ, num = unix.SOCK_STREAM, unix.IPPROTO_TCP
 	}
 	c.holder, err = withSocket(ctx, c.fam, typ, num, "reserved", func(fd int) error {
