@@ -20,7 +20,7 @@ func Read(res *Result) []Sentence {
 	}
 	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
 	for _, rule := range []func() []Sentence{
-		r.steps, r.lost, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
+		r.steps, r.lost, r.byProtocol, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
 		r.changed, r.translated, r.clamped, r.marked, r.hidden, r.closed,
 	} {
 		out = append(out, rule()...)
@@ -90,18 +90,18 @@ func (r *reader) slowAnswers() []slowAnswer {
 // lost is R2: loss is real only if everything behind it loses too.
 func (r *reader) lost() []Sentence {
 	var out []Sentence
-	if l := r.loss; l.Found {
+	if l := r.loss; l.Found && !echoesAlone(r.res) {
 		besides := ""
 		if a := l.Also; a != nil {
 			besides = fmt.Sprintf(", and some on %s, %s", between(a.FromTTL, a.ToTTL, a.To), percent(a.Rate))
 		}
-		out = append(out, say("R2", "packets are lost on %s%s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)",
-			between(l.FromTTL, l.ToTTL, l.To), besides, percent(l.Rate), percent(l.Low), percent(l.High)))
+		out = append(out, say("R2", "packets are lost on %s%s: the destination and every sampled hop behind it lose, %s in all (95 %% interval %s to %s)%s",
+			between(l.FromTTL, l.ToTTL, l.To), besides, percent(l.Rate), percent(l.Low), percent(l.High), r.unless()))
 	}
 	d := destinationSample(r.res)
 	for _, h := range r.hopsOf(r.loss.Limited) {
-		if r.limitsErrors(h) {
-			continue // R3 knows more
+		if r.limitsErrors(h) || r.lossReaches(h.TTL) || connectsAlone(r.res) {
+			continue // R3 knows more, or it is not so sure
 		}
 		what := "what lies behind it loses less"
 		if d != nil && d.Sent == d.Received {
@@ -126,7 +126,7 @@ func (r *reader) limits() []Sentence {
 		case h.Limit != nil:
 			out = append(out, say("R3", "%s answers one probe each %v at most: a limit on ICMP errors, not loss",
 				hopName(h.TTL, h.Replies[0].Addr), h.Limit.Every))
-		case slices.Contains(r.loss.Limited, h.TTL) && r.limitsErrors(h):
+		case slices.Contains(r.loss.Limited, h.TTL) && r.limitsErrors(h) && !r.lossReaches(h.TTL) && !connectsAlone(r.res):
 			out = append(out, say("R3", "%s sent errors for %d of %d expired probes but answered %d of %d echoes: a limit on ICMP errors, not loss",
 				hopName(h.TTL, h.Replies[0].Addr), h.Received, h.Sent, h.Direct.Received, h.Direct.Sent))
 		}
@@ -134,9 +134,28 @@ func (r *reader) limits() []Sentence {
 	return out
 }
 
+// lossReaches reports whether packets are lost before a hop: what it leaves
+// unanswered may be those.
+func (r *reader) lossReaches(ttl int) bool {
+	return r.loss.Found && (r.loss.ToTTL <= ttl || r.loss.Also != nil && r.loss.Also.ToTTL <= ttl)
+}
+
+// unless is what else may explain a loss that echoes have shown.
+func (r *reader) unless() string {
+	switch c := connects(r.res); {
+	case r.res.Destination == nil || r.res.Destination.Method != "icmp":
+		return ""
+	case c.lossy():
+		return fmt.Sprintf("; TCP connects are lost too, %v", c)
+	case r.res.HopCount == nil || r.loss.ToTTL == *r.res.HopCount:
+		return "; unless the destination limits its echoes: whyslow trace -T tells"
+	}
+	return "; unless the echoes took another of several parallel paths: --paths tells"
+}
+
 // limitsErrors reports whether R3 knows why a hop leaves probes unanswered.
 func (r *reader) limitsErrors(h Hop) bool {
-	return h.Limit != nil || h.Direct != nil && h.Direct.Loss < h.Loss
+	return h.Limit != nil || h.Direct != nil && h.Direct.LossHigh < h.Loss
 }
 
 func worstLoss(h Hop) float64 {
@@ -177,7 +196,7 @@ func (r *reader) silent() []Sentence {
 		if len(ttls) > 1 {
 			verb, noun = "answer", "hops"
 		}
-		out = append(out, say("R4", "%s %s %s no probe, but what lies behind does: silent, not broken", noun, strings.Join(ttls, ", "), verb))
+		out = append(out, say("R4", "%s %s %s no probe in time, but what lies behind does: silent or slow to answer, not broken", noun, strings.Join(ttls, ", "), verb))
 	}
 	if r.res.Reached {
 		return out
@@ -227,6 +246,10 @@ func (r *reader) noEnd(last int) Sentence {
 	}
 	d := r.res.Destination
 	switch {
+	case r.res.Method == "tcp" && d != nil && d.Received > 0 && d.Method == "icmp":
+		return say("R4", "%s to TCP%s, but the destination answers echoes: a filter on that port, or one of several parallel paths is dead (--paths tells)", from, r.toPort())
+	case r.res.Method == "tcp" && d != nil && d.Received > 0:
+		return say("R4", "%s to this flow, but %d of %d other TCP connects arrive: one of several parallel paths is dead (--paths tells), or a filter knows flows", from, d.Received, d.Sent)
 	case d != nil && d.Received > 0 && d.Method == "tcp":
 		return say("R4", "%s to path probes, but the destination accepts TCP: filtered, not broken", from)
 	case d != nil && d.Received > 0:
@@ -375,6 +398,9 @@ func (r *reader) loop() []Sentence {
 // fast and steady.
 func (r *reader) cosmetic() []Sentence {
 	d := destinationSample(r.res)
+	if c := connects(r.res); c.lost() > 0 {
+		return nil
+	}
 	if d == nil || d.Received < leastSample || d.Received < d.Sent || len(r.slowAnswers())+len(r.loss.Limited) == 0 {
 		return nil
 	}

@@ -32,6 +32,11 @@ type Result struct {
 	// Destination is the loss and latency sample of the destination itself:
 	// echoes that no router's error limit touches. Null if not taken.
 	Destination *Sampled `json:"destination"`
+	// Service is a sample by TCP connects to the port of the service, each a
+	// flow of its own: what clients meet, where echoes may be treated otherwise
+	// or take another of several paths. Null if not taken, as where echoes were
+	// not lost and the trace was not by TCP.
+	Service *Sampled `json:"service"`
 	// Loaded is the same while a transfer ran, taken by SampleLoaded.
 	Loaded *Sampled `json:"loaded,omitempty"`
 	// NAT is the first hop that saw the probes translated; null if none did,

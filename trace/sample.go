@@ -27,7 +27,8 @@ const (
 // Sample asks the destination of res, and each router that answered, by direct
 // echoes, which limits on ICMP errors do not touch. It fills res.Destination
 // and Hop.Direct and reads the result again. A destination that answers no
-// echo is asked by TCP connects, far fewer of them. When ctx ends it fills in
+// echo is asked by TCP connects, far fewer of them; one that was traced by TCP,
+// or whose echoes get lost, is asked by them too (res.Service). When ctx ends it fills in
 // what is known and returns ctx's error.
 func Sample(ctx context.Context, res *Result, opt SampleOptions) error {
 	opt.normalise(res)
@@ -54,8 +55,14 @@ func Sample(ctx context.Context, res *Result, opt SampleOptions) error {
 			routers[i].run.run(ctx, opt, netprobe.ICMP, opt.Count, opt.Interval, lag)
 		})
 	}
+	if res.Method == netprobe.TCP.String() {
+		wg.Go(func() { res.Service = opt.service(ctx, res) })
+	}
 	dest, warning := opt.destination(ctx, res)
 	wg.Wait()
+	if dest != nil && dest.Method == netprobe.ICMP.String() && dest.Received < dest.Sent && res.Service == nil && ctx.Err() == nil {
+		res.Service = opt.service(ctx, res)
+	}
 
 	res.Destination = dest
 	if warning != "" {
@@ -99,10 +106,7 @@ func (o *SampleOptions) samples(res *Result, h *Hop) bool {
 // destination samples the destination, by TCP if echoes stay unanswered. The
 // result is nil if nothing could be sent.
 func (o *SampleOptions) destination(ctx context.Context, res *Result) (*Sampled, string) {
-	rtt := time.Duration(0)
-	if n := len(res.Hops); n > 0 && len(res.Hops[n-1].Replies) > 0 {
-		rtt = res.Hops[n-1].Replies[0].Max.Duration()
-	}
+	rtt := endRTT(res)
 	echo := sampling{addr: res.Target.Addr, rtt: rtt}
 	failed := echo.run(ctx, *o, netprobe.ICMP, o.Count, o.Interval, 0)
 	if len(echo.rtts) > 0 || ctx.Err() != nil {
@@ -124,6 +128,26 @@ func (o *SampleOptions) destination(ctx context.Context, res *Result) (*Sampled,
 		return tcp.summary(netprobe.TCP), ""
 	}
 	return echo.summary(netprobe.ICMP), ""
+}
+
+// service samples the destination by TCP connects; nil if it answers none.
+func (o *SampleOptions) service(ctx context.Context, res *Result) *Sampled {
+	s := sampling{addr: res.Target.Addr, rtt: endRTT(res)}
+	each := *o
+	each.Unprivileged = true                                         // the kernel's own connects, from a port each: raw SYNs keep one flow
+	_ = s.run(ctx, each, netprobe.TCP, o.TCPCount, o.TCPInterval, 0) // no sample is no failure
+	if len(s.rtts) == 0 {
+		return nil
+	}
+	return s.summary(netprobe.TCP)
+}
+
+// endRTT is the round trip to the end of the path, 0 if unknown.
+func endRTT(res *Result) time.Duration {
+	if n := len(res.Hops); n > 0 && len(res.Hops[n-1].Replies) > 0 {
+		return res.Hops[n-1].Replies[0].Max.Duration()
+	}
+	return 0
 }
 
 // sampling is a run of probes to one address. It belongs to one goroutine.

@@ -41,13 +41,8 @@ func (n *Net) forward(nd *node, at time.Duration, p *packet) {
 	case len(p.buf) > l.mtu && p.view.DF && (p.split == 0 || p.split > l.mtu):
 		n.stats.TooBig++
 		n.tooBig(nd, at, p, l.mtu)
-	case nd.filter(&p.view) != nil:
+	case n.filtered(nd, at, p):
 		n.stats.Filtered++
-		if nd.filter(&p.view).Reject {
-			n.fail(nd, at, p, wire.Message{Kind: wire.Unreachable, Reason: wire.NoPort})
-			return
-		}
-		n.release(p)
 	default:
 		n.stats.Forwarded++
 		if !hidden {
@@ -71,6 +66,21 @@ func (p *packet) limit(mtu int) int {
 		return min(mtu, p.split)
 	}
 	return mtu
+}
+
+// filtered drops a packet that a filter keeps the router from forwarding, and
+// reports whether one did.
+func (n *Net) filtered(nd *node, at time.Duration, p *packet) bool {
+	f := nd.filter(&p.view)
+	switch {
+	case f == nil, f.Share > 0 && n.rng.Float64() >= f.Share:
+		return false
+	case f.Reject:
+		n.fail(nd, at, p, wire.Message{Kind: wire.Unreachable, Reason: wire.NoPort})
+	default:
+		n.release(p)
+	}
+	return true
 }
 
 // filter is the filter that keeps the router from forwarding a packet, nil if

@@ -82,6 +82,8 @@ type Filter struct {
 	DstPort uint16
 	// Echo limits an ICMP filter to echo requests and replies.
 	Echo bool
+	// Share is the share that is dropped, 0…1. Zero means all.
+	Share float64
 	// Reject says so by port unreachable, as Linux's reject does by default;
 	// without it the router drops without a word.
 	Reject bool
