@@ -12,7 +12,7 @@ import (
 const (
 	// badPath is the chance at which a difference in loss between flows is
 	// believed, shared among all links that might be blamed.
-	badPath = 0.01
+	badPath = 0.001
 	// mixedFlows is the chance at which the flows of one link are held to
 	// differ among themselves.
 	mixedFlows = 0.001
