@@ -45,7 +45,7 @@ const (
 	// page comes where it comes.
 	leastStall = 1200 * time.Millisecond
 	atOnce     = 6 // sizes tried side by side in a round
-	backRounds = 4 // at most
+	backRounds = 6 // at most: exact for interfaces of up to 9000 bytes
 	// tells is how many full segments a page needs to tell anything.
 	tells = 3
 )
@@ -172,25 +172,30 @@ func (b *backward) stalled(ctx context.Context, plain Fetched) {
 			}
 		}
 	}
+	if hi-lo > 1 {
+		b.res.Note = fmt.Sprintf("the largest packet that comes through has between %d and %d bytes", lo+b.header, hi+b.header-1)
+		return
+	}
 	mtu := lo + b.header
 	b.res.MTU = &mtu
 }
 
 // sizes are the segment sizes of a round: first the two that made the case,
-// again, and those that tunnels leave; then ever closer ones.
+// again, and those that tunnels leave; then the next one up, which mostly
+// settles it, and ever closer ones.
 func (b *backward) sizes(round, lo, hi, top int) []int {
 	if round == 0 {
 		out := []int{0, b.least}
-		for _, mtu := range [...]int{1492, 1480, 1450, 1420, 1400, leastMTU6} {
+		for _, mtu := range [...]int{1500, 1492, 1480, 1450, 1420, 1400, leastMTU6} {
 			if mss := mtu - b.header; mss > lo && mss < hi {
 				out = append(out, mss)
 			}
 		}
 		return out
 	}
-	var out []int
-	for i := 1; i <= atOnce; i++ {
-		if size := lo + (hi-lo)*i/(atOnce+1); size > lo && size < hi && !slices.Contains(out, size) {
+	out := []int{lo + 1}
+	for i := 1; i < atOnce; i++ {
+		if size := lo + (hi-lo)*i/atOnce; size > lo && size < hi && !slices.Contains(out, size) {
 			out = append(out, size)
 		}
 	}

@@ -1,8 +1,11 @@
 package pmtu
 
 import (
+	"context"
 	"net/netip"
 	"time"
+
+	"github.com/whyslow/whyslow/internal/netprobe"
 )
 
 // signalled reports whether anybody called a probe of the size too big.
@@ -13,6 +16,37 @@ func (s *session) signalled(size int) bool {
 		}
 	}
 	return false
+}
+
+// askTop sends the first link's own size again where somebody speaks of smaller
+// ones alone: it is what hosts send first, and the answer may have been lost.
+func (s *session) askTop(ctx context.Context, f findings) error {
+	if !s.silentAbove(f) {
+		return nil
+	}
+	for n := s.sends(f.top); n < confirms; n++ {
+		if _, err := s.fire(f.top, 0); err != nil {
+			return err
+		}
+	}
+	return s.until(ctx, func() time.Time { return s.lastSend.Add(s.patience()) }, func() bool { return s.signalled(f.top) })
+}
+
+// silentAbove reports whether somebody speaks of the size that is one byte too
+// large, and nobody of the first link's own. By TCP that one cannot be sent.
+func (s *session) silentAbove(f findings) bool {
+	return s.method != netprobe.TCP && f.top > f.passed+1 && s.signalled(f.passed+1) && !s.signalled(f.top)
+}
+
+// sends is how often a size was sent the whole way.
+func (s *session) sends(size int) int {
+	n := 0
+	for _, sh := range s.shots {
+		if sh.size == size && sh.ttl == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // firstSent is when the first probe of a size left; the zero Time if none did.
@@ -31,6 +65,10 @@ func (s *session) firstSent(size int) time.Time {
 func (m *measurement) signal(s *session, f findings) {
 	m.res.Signalled = m.res.Signalled || s.signalled(f.passed+1)
 	m.res.BlackHole = !m.res.Signalled
+	if s.silentAbove(f) && s.sends(f.top) >= confirms {
+		m.res.BlackHole = true
+		m.warn("packets of %d bytes, which hosts send first, vanish and nobody says so; only about smaller ones does a router speak", f.top)
+	}
 	best := 0 // the size nearest above the MTU that somebody spoke of
 	for _, sh := range s.shots {
 		if sh.tooBig && sh.size > f.passed && (best == 0 || sh.size < best) {

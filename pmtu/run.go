@@ -157,6 +157,9 @@ func (m *measurement) narrow(ctx context.Context, s *session, f findings) error 
 	if err := s.lateRouters(ctx, f); err != nil {
 		return err
 	}
+	if err := s.askTop(ctx, f); err != nil {
+		return err
+	}
 	l := s.place(f)
 	m.signal(s, f)
 	m.limiter(s, f, l)
@@ -182,6 +185,10 @@ func (s *session) lateRouters(ctx context.Context, f findings) error {
 // wayThere asks by UDP, whose answers are small, whether only the way back is
 // narrow. If so it takes over what UDP measured.
 func (m *measurement) wayThere(ctx context.Context, s *session, f findings) (forward bool, err error) {
+	if m.opt.Method == netprobe.ICMP {
+		m.warn("whether the way there or the way back carries only %d bytes echoes alone cannot tell", f.passed)
+		return false, nil
+	}
 	u, err := open(ctx, &m.opt, netprobe.UDP, &m.left)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -200,7 +207,7 @@ func (m *measurement) wayThere(ctx context.Context, s *session, f findings) (for
 		return false, err
 	}
 	if g.answered && g.passed > f.passed {
-		if g, err = u.search(ctx, nil); err != nil {
+		if g, err = u.search(ctx, &locator{opt: &m.opt}); err != nil {
 			return false, err
 		}
 	}
@@ -217,7 +224,10 @@ func (m *measurement) wayThere(ctx context.Context, s *session, f findings) (for
 	m.conclude(u, g)
 	m.res.Signalled, m.res.BlackHole, m.res.ClaimedMTU = false, false, nil
 	m.warn("echoes above %d bytes get no answer, but UDP packets of %d bytes arrive: the way back is narrow, or the destination drops large echoes", back, g.passed)
-	if g.confirmed && g.passed >= g.top {
+	switch {
+	case g.confirmed && g.passed < g.top: // narrow both ways, and not alike
+		return true, m.narrow(ctx, u, g)
+	case g.confirmed:
 		m.hop.set(1, g.passed)
 	}
 	return true, nil

@@ -137,6 +137,8 @@ func pmtuLimiter(p *pmtu.Result) []cell {
 		}
 	}
 	switch {
+	case p.BlackHole && p.Signalled && where != "":
+		return []cell{{text: where + ": about the largest packets nobody says so,"}, {"a black hole", bad}, {text: "though a router speaks of smaller ones"}}
 	case p.BlackHole:
 		if where != "" {
 			where += ":"
