@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -108,10 +109,24 @@ func (m *measurement) run(ctx context.Context) error {
 		return failed
 	}
 	if failed != nil {
-		m.warn("not every probe could be sent from this host: %v", failed)
+		m.warn("%s", unsendable(failed))
 	}
 	m.warn("the path MTU was not measured: the destination does not answer %s probes of any size", silent)
 	return nil
+}
+
+// unsendable says in a line why a method was left out.
+func unsendable(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, netprobe.ErrNotPermitted):
+		return "not every kind of probe is permitted to this user here"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "TCP connects get no answer either"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "TCP connects are refused"
+	}
+	return fmt.Sprintf("not every probe could be sent from this host: %v", err)
 }
 
 // measure is the whole measurement by one method. It reports whether the

@@ -61,12 +61,21 @@ func (e *engine) warn(format string, args ...any) {
 	e.emit(Event{Kind: Warned, At: time.Now(), Text: fmt.Sprintf(format, args...)})
 }
 
+// unsendable says in a line why a method was left out; which sockets were
+// refused, and the remedy, is for whoever looks into the host (whyslow doctor).
+func unsendable(m netprobe.Method, err error) string {
+	if errors.Is(err, netprobe.ErrNotPermitted) {
+		return fmt.Sprintf("%v is not permitted to this user here, so other probes were sent", m)
+	}
+	return fmt.Sprintf("%v probes cannot be sent: %v", m, err)
+}
+
 // open starts a method: its connection, its receiver, its view.
 func (e *engine) open(ctx context.Context, m netprobe.Method) (*prober, error) {
 	conn, err := e.opt.Network.Open(ctx, e.opt.Dst, e.opt.config(m))
 	if err != nil {
 		if e.opt.Method == netprobe.Auto && ctx.Err() == nil && !errors.Is(err, netprobe.ErrUnreachable) {
-			e.warn("%v probes cannot be sent: %v", m, err)
+			e.warn("%s", unsendable(m, err))
 		}
 		return nil, fmt.Errorf("trace: opening %v: %w", m, err)
 	}

@@ -91,6 +91,13 @@ func addMTU(res *trace.Result, m *pmtu.Result) {
 		return
 	}
 	res.PMTU = m.MTU
+	if m.BlackHole && m.MTU != nil {
+		where := ""
+		if l := m.Limiter; l != nil {
+			where = fmt.Sprintf(" behind hop %d", l.TTL)
+		}
+		res.Warnings = append(res.Warnings, fmt.Sprintf("packets of more than %d bytes vanish%s and nobody says so, a black hole; whyslow pmtu tells more", *m.MTU, where))
+	}
 	for i := range res.Hops {
 		if mtu, known := m.HopMTU(res.Hops[i].TTL); known {
 			res.Hops[i].MTU = &mtu
