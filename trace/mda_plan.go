@@ -38,6 +38,32 @@ func (d *discovery) survey() {
 			m.unsure = m.unsure || n.perPacket || n.unsure
 		}
 	}
+	d.infer()
+}
+
+// infer links what flows saw behind a TTL that they were not asked at, where
+// there is but one router: through that they went.
+func (d *discovery) infer() {
+	for ttl := 1; ttl <= d.opt.MaxHops; ttl++ {
+		n := d.only(ttl)
+		if n == nil || n.end() {
+			continue
+		}
+		for _, f := range d.flows {
+			if m := f.at(ttl + 1); m != nil && f.at(ttl) == nil && !slices.Contains(n.next, m) {
+				n.next = append(n.next, m)
+				m.before = append(m.before, n)
+			}
+		}
+	}
+}
+
+// only is the node at a TTL, nil if there is none or more than one.
+func (d *discovery) only(ttl int) *node {
+	if len(d.hops[ttl]) != 1 {
+		return nil
+	}
+	return d.hops[ttl][0]
 }
 
 // end reports whether no flow goes on from a node.

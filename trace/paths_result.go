@@ -158,7 +158,10 @@ func (d *discovery) linksTo(n *node) []PathLink {
 				l.Flows++
 			}
 		}
-		l.Share = float64(l.Flows) / float64(max(from.tested, 1))
+		if l.Flows == 0 { // inferred: they were not asked at the router before
+			l.Flows = len(n.flows)
+		}
+		l.Share = min(float64(l.Flows)/float64(max(from.tested, 1)), 1)
 		links = append(links, l)
 	}
 	slices.SortFunc(links, func(a, b PathLink) int { return a.From.Addr.Compare(b.From.Addr) })

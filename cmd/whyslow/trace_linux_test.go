@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/whyslow/whyslow/internal/netlab/labtest"
+	"github.com/whyslow/whyslow/internal/netlab/servers"
 	"github.com/whyslow/whyslow/internal/simnet"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -115,6 +120,68 @@ func TestInterruptedTrace(t *testing.T) {
 	shown := l.run(t, "show", recording)
 	if shown.status() != 0 || !strings.Contains(shown.out.String(), "reached at hop 4") {
 		t.Errorf("status %d\n%s%s", shown.status(), &shown.out, &shown.err)
+	}
+}
+
+// traceJSON runs a trace for its JSON, without any capability if bare.
+func traceJSON(t *testing.T, l *lab, bare bool, args ...string) (*trace.Result, int) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{exe, "trace", "-n", "--json", "--resolv-conf", l.conf}, args...)
+	if bare {
+		args = append([]string{"setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"}, args...)
+	}
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	res := new(trace.Result)
+	if err := json.Unmarshal(out, res); err != nil {
+		t.Fatalf("no valid JSON: %v\n%s", err, out)
+	}
+	return res, cmd.ProcessState.ExitCode()
+}
+
+// The last hop of a trace by TCP showed the time of the SYN that the kernel
+// sends again after a second (mtr#196).
+func TestTCPLastHopIsNotASecondLate(t *testing.T) {
+	labtest.Need(t, "setpriv")
+	l := newLab(t, 20*time.Millisecond)
+	l.serveHTTP(t, servers.HTTPConfig{})
+	for _, bare := range []bool{false, true} {
+		for _, port := range []string{"80", "81"} { // one that accepts, one that refuses
+			res, _ := traceJSON(t, l, bare, "-T", "-p", port, "--samples", "0", "--no-mtu", webAddr.String())
+			if res.HopCount == nil || *res.HopCount != 4 {
+				t.Errorf("bare=%v, port %s: reached at %v", bare, port, res.HopCount)
+				continue
+			}
+			if last := res.Hops[3].Replies[0]; last.Min.Duration() < 19*time.Millisecond || last.Max.Duration() > 500*time.Millisecond {
+				t.Errorf("bare=%v, port %s: the last hop answers within %v to %v, not 20 ms", bare, port, last.Min, last.Max)
+			}
+		}
+	}
+}
+
+// What cannot be reached gives JSON like anything else (mtr#190, mtr#283).
+func TestUnreachableGivesValidJSON(t *testing.T) {
+	labtest.Need(t, "setpriv")
+	l := newLab(t, 20*time.Millisecond)
+	nobody := netip.MustParseAddr("203.0.113.99") // no route behind the first router
+	if err := l.Model(func(n *simnet.Net) { n.Route(l.routers[1], netip.PrefixFrom(nobody, 32), simnet.Nowhere) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, bare := range []bool{false, true} {
+		for _, how := range []string{"-I", "-U", "-T"} {
+			res, status := traceJSON(t, l, bare, how, nobody.String())
+			if res.Reached || res.HopCount != nil || len(res.Hops) == 0 || res.Schema != trace.Schema || status != 0 && status != 4 {
+				t.Errorf("bare=%v %s: status %d, %+v", bare, how, status, res)
+			}
+		}
 	}
 }
 

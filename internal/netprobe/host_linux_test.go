@@ -183,6 +183,8 @@ func TestOpenTCPPortIsArrivalAndIsTimedByTheKernel(t *testing.T) {
 	}
 }
 
+// A resolver answers a probe to its port with data, not with an error: it has
+// been reached all the same (mtr#332).
 func TestDataFromTheProbedPortIsArrival(t *testing.T) {
 	c := newChain(t, 1)
 	for _, unprivileged := range []bool{false, true} {

@@ -100,7 +100,8 @@ func TestBurstOverErrorsLosesNothing(t *testing.T) {
 	})
 }
 
-// A port unreachable for somebody else's datagram was taken for arrival by mtr.
+// A port unreachable for somebody else's datagram was taken for arrival by mtr
+// (mtr#375).
 // Sockets that are connected are left out: the kernel hands them errors about
 // their own 4-tuple only.
 func TestForeignPortUnreachableIsNotAdopted(t *testing.T) {
