@@ -23,7 +23,8 @@ type fakeNet struct {
 	packet map[string]bool // routers that spread packets, not flows
 	loss   map[string]float64
 	slow   map[string]time.Duration
-	rate   float64 // share of answers lost anywhere
+	rate   float64            // share of answers lost anywhere
+	bundle map[uint16]float64 // loss of single flows, by port
 
 	mu    sync.Mutex
 	port  uint16
@@ -101,7 +102,7 @@ func (c *fakeConn) Send(p wire.Probe) (time.Time, error) {
 		}
 	}
 	n.asked[at]++
-	if n.silent[at] || n.rng.Float64() < n.rate {
+	if n.silent[at] || n.rng.Float64() < n.rate+n.bundle[c.port] {
 		return now, nil
 	}
 	r := wire.Reply{Seq: p.Seq, Kind: wire.TimeExceeded, From: n.addrOf(at, c.dst), Type: 11, TTL: 60}

@@ -253,13 +253,14 @@ func (n *node) tries(now time.Time) bool {
 		return false
 	}
 	if now.Sub(n.trialAt) > limitedAfter && n.batches < trialBatches {
-		n.batches++
 		n.trials, n.trialAt = 0, now
 	}
 	if n.trials >= trialShots || now.Sub(n.trialAt) > trialMoment {
 		return false
 	}
-	n.trials++
+	if n.trials++; n.trials == trialShots {
+		n.batches++ // one that was cut short, for want of flows, proves nothing
+	}
 	return true
 }
 

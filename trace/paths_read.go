@@ -129,8 +129,17 @@ func (p *Paths) alike() []Sentence {
 	if flows < 2 || !branched {
 		return nil
 	}
-	return []Sentence{say("R7", "no parallel path stands out: %d flows were sampled, and %d of %d probes were answered",
-		flows, received, sent)}
+	text := fmt.Sprintf("no parallel path stands out: %d flows were sampled, and %d of %d probes were answered", flows, received, sent)
+	unseen := 0.0 // what the least sampled router may lose for all that was seen
+	for _, n := range p.Nodes {
+		if n.Passed != nil {
+			unseen = max(unseen, n.Passed.LossHigh)
+		}
+	}
+	if received == sent {
+		text += fmt.Sprintf("; a member that loses less than %s may not have shown", percent(unseen))
+	}
+	return []Sentence{say("R7", "%s", text)}
 }
 
 // doubt states what may have been missed.
@@ -138,13 +147,13 @@ func (p *Paths) doubt() []Sentence {
 	if !p.Confirmed {
 		return []Sentence{say("R7", "the search is not complete: see the warnings for the hops behind which more branches may begin")}
 	}
-	routers := 0
+	routers := 1 // this host has a choice too
 	for _, n := range p.Nodes {
 		if n.Tested > 0 {
 			routers++
 		}
 	}
-	return []Sentence{say("R7", "one more branch of equal share at a router would have been missed with a probability of at most %s; over all %d routers, if each had one, %s",
+	return []Sentence{say("R7", "one more branch of equal share would have been missed with a probability of at most %s; over all %d that choose a next hop, if each had one, %s",
 		percent(p.RouterFailure), routers, percent(p.Failure))}
 }
 
@@ -166,7 +175,7 @@ type suspect struct {
 
 func (s suspect) sentence() Sentence {
 	if s.scattered {
-		return say("R7", "%s, but no link on the way there is theirs alone: a parallel path on the way back may be at fault",
+		return say("R7", "%s, but no link on the way there is theirs alone: a parallel path on the way back may be at fault, or a link of a bundle that is one hop to IP",
 			s.scatteredText())
 	}
 	where := s.where()

@@ -11,6 +11,9 @@ const (
 	// its way back.
 	sampledFlows = 48
 	flowsPerLink = 3
+	// leastFlows is how many are sampled in any case: bundles of links below
+	// IP, and ways back, are spread too.
+	leastFlows = 8
 	// sampleEvery is the least time between two samples of one flow,
 	// samplePace that between any two.
 	sampleEvery = 100 * time.Millisecond
@@ -87,6 +90,7 @@ func (d *discovery) pick() {
 			if missing != unknown || f.chosen || chosen == sampledFlows {
 				continue
 			}
+			f.chosen = chosen < leastFlows && missing == 0
 			for _, e := range edges {
 				f.chosen = f.chosen || covered[e] < flowsPerLink
 			}

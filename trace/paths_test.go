@@ -232,7 +232,7 @@ func TestOneBadMemberIsNamed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := &fakeNet{next: fan(1, 1, 4, 1, 1), seed: 8}
 			tt.change(n)
-			p := discover(t, n, Options{}, PathOptions{})
+			p := discover(t, n, Options{}, PathOptions{Samples: 60})
 			bad := n.addrOf("c02", pathDst)
 			found := ""
 			for _, s := range p.Reading {
@@ -317,6 +317,20 @@ func TestEachProtocolFindsTheSamePaths(t *testing.T) {
 		}
 		if !maps.Equal(want, got) {
 			t.Errorf("%v: %v, want %v", m, got, want)
+		}
+	}
+}
+
+// A bundle of links is one hop to IP, and its bad member a few flows' alone.
+func TestFlowsThatLoseWithoutALinkOfTheirOwn(t *testing.T) {
+	n := &fakeNet{next: fan(1, 1, 1), seed: 8, bundle: map[uint16]float64{40003: 0.3}}
+	p := discover(t, n, Options{}, PathOptions{})
+	if !strings.Contains(texts(p), "(port 40003)") || !strings.Contains(texts(p), "a link of a bundle") {
+		t.Errorf("not said:\n%s", texts(p))
+	}
+	for _, l := range p.Links {
+		if l.Suspect {
+			t.Errorf("%+v is blamed", l)
 		}
 	}
 }

@@ -223,3 +223,31 @@ func TestTraceSeveral(t *testing.T) {
 		}
 	}
 }
+
+func TestParallelPathsInEveryForm(t *testing.T) {
+	l := newLab(t, 20*time.Millisecond)
+	dir := t.TempDir()
+	file := func(ext string) string { return filepath.Join(dir, "r."+ext) }
+	args := []string{"trace", "-n", "--paths", "16", "--no-mtu", "--samples", "0", "--json", webAddr.String()}
+	wants := map[string]string{"dot": "digraph path {", "txt": "Parallel paths", "md": "Parallel paths", "html": "Parallel paths"}
+	for ext := range wants {
+		args = append(args, "-o", file(ext))
+	}
+	p := l.run(t, args...)
+	if p.status() != 0 {
+		t.Fatalf("status %d\n%s", p.status(), &p.err)
+	}
+	var res trace.Result
+	if err := json.Unmarshal(p.out.Bytes(), &res); err != nil {
+		t.Fatal(err)
+	}
+	if res.Paths == nil || !res.Paths.Confirmed || len(res.Paths.Links) != *res.HopCount || len(res.Paths.Reading) == 0 {
+		t.Errorf("paths %+v", res.Paths)
+	}
+	for ext, want := range wants {
+		b, err := os.ReadFile(file(ext))
+		if err != nil || !strings.Contains(string(b), want) || !strings.Contains(string(b), webAddr.String()) {
+			t.Errorf("%s: %v, no %q in\n%s", ext, err, want, b)
+		}
+	}
+}
