@@ -2,26 +2,51 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/whyslow/whyslow/internal/cli"
 	"github.com/whyslow/whyslow/internal/netlab"
 	"github.com/whyslow/whyslow/internal/netlab/labtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(netlab.Main(m)) }
+// asProgram makes the test binary be whyslow itself: who runs the tests may
+// have nothing to build it with.
+const asProgram = "WHYSLOW_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "1" {
+		os.Exit(cli.Run(context.Background(), cli.Host(), os.Args[1:]))
+	}
+	os.Exit(netlab.Main(m))
+}
+
+// whyslowScript is a script that runs this binary as whyslow. The variable must not
+// be set for the lab, which runs it again for purposes of its own.
+func whyslowScript(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "whyslow")
+	text := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, exe)
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
 
 // A run of the benchmark, as small as it can be: it must measure ourselves and
 // whichever peers there are, and find our paths right.
 func TestBenchRuns(t *testing.T) {
 	labtest.Need(t)
-	binary, err := buildWhyslow(context.Background(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := whyslowScript(t)
 	for _, markdown := range []bool{false, true} {
 		var out strings.Builder
 		o := options{quick: true, runs: 1, patience: time.Second, binary: binary, markdown: markdown, only: []string{"path/v6"}}
