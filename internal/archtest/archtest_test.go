@@ -21,7 +21,7 @@ const module = "github.com/whyslow/whyslow"
 // packages may import each other.
 var layers = [][]string{
 	{"internal/millis", "internal/stats"},
-	{"internal/wire"},
+	{"internal/wire", "internal/accesslog"},
 	{"internal/netprobe", "internal/simnet"},
 	{"internal/netprobe/modelnet"},
 	{"trace", "pmtu", "dnscheck", "httpcheck"},
@@ -41,6 +41,7 @@ var narrower = map[string][]string{
 	"internal/simnet":            {"internal/wire"},
 	"internal/netprobe/modelnet": {"internal/netprobe", "internal/simnet", "internal/wire"},
 	"internal/netlab/…":          {"internal/simnet", "internal/wire"},
+	"internal/accesslog":         {},
 	"internal/live":              {"trace", "reports/render", "internal/millis", "internal/stats"},
 	"reports":                    {"trace", "pmtu", "dnscheck", "httpcheck", "internal/millis", "internal/stats"},
 	"internal/archtest":          {},
@@ -182,7 +183,7 @@ func TestJudge(t *testing.T) {
 // libraries are the packages another program could use: they never log, print,
 // exit, read the environment or catch signals.
 var libraries = []string{"trace", "pmtu", "dnscheck", "httpcheck", "reports", "reports/render",
-	"internal/millis", "internal/stats", "internal/wire", "internal/netprobe", "internal/simnet", "internal/diagnose", "internal/live"}
+	"internal/millis", "internal/stats", "internal/wire", "internal/netprobe", "internal/simnet", "internal/accesslog", "internal/diagnose", "internal/live"}
 
 func TestLibrariesKeepQuiet(t *testing.T) {
 	banned := []string{"os.Exit(", "os.Getenv(", "os.LookupEnv(", "os.Stdout", "os.Stderr",
