@@ -85,7 +85,7 @@ func TestExact(t *testing.T) {
 						b.packets = 48 // where no link has its MTU
 					}
 					if limited && !v6 {
-						b = bounds{packets: 56, within: 4 * time.Second}
+						b = bounds{packets: 56, within: 5 * time.Second}
 					}
 					t.Run(fmt.Sprintf("%s v6=%v %v limited=%v", x.name, v6, m, limited), func(t *testing.T) {
 						inLab(t, p, func(t *testing.T, l *lab) { x.check(t, l, m, b) })

@@ -147,6 +147,7 @@ func (m *measurement) measure(ctx context.Context, s *session) (answered bool, e
 	}
 	m.conclude(s, f)
 	if err != nil || !f.confirmed {
+		m.undecided(s, f, err)
 		return true, err
 	}
 	if f.passed < f.top {
@@ -272,6 +273,14 @@ func (m *measurement) conclude(s *session, f findings) {
 	}
 	if s.method == netprobe.UDP && m.unechoed != "" {
 		m.warn("%s; measured by UDP, which tests the way there only", m.unechoed)
+	}
+}
+
+// undecided says why no size was confirmed.
+func (m *measurement) undecided(s *session, f findings, err error) {
+	answered, lost := s.luck(f.passed)
+	if lost > 0 && (err == nil || errors.Is(err, errSpent) || errors.Is(err, context.DeadlineExceeded)) {
+		m.warn("the path loses packets of any size (%d of %d that could pass): whether more than %d bytes pass cannot be told from loss", lost, lost+answered, f.passed)
 	}
 }
 

@@ -3,7 +3,6 @@ package pmtu
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -17,6 +16,7 @@ const (
 	confirms  = 3     // failures that make a limit, MAX_PROBES of RFC 8899 5.1.2
 	maxRounds = 16
 	ways      = 7 // sizes tried between the bounds each round
+	again     = 3 // repetitions of the deciding size each round
 	maxClaims = 3 // claims followed up each round
 )
 
@@ -140,6 +140,11 @@ func (s *session) nextSizes(f findings) []int {
 			sizes = append(sizes, lo+1)
 		} else {
 			sizes = append([]int{lo + 1}, sizes...)
+		}
+		if _, lost := s.luck(lo); lost > 0 && !udp {
+			for range min(missing-2, again) {
+				sizes = append([]int{lo + 1}, append(sizes, lo)...)
+			}
 		}
 	}
 	return append(sizes, lo)
@@ -275,28 +280,6 @@ func (s *session) controlled(i int) bool {
 	return false
 }
 
-// needed is how many failures make a limit on a path that also loses packets
-// of sizes that pass: enough that chance is below 1 in 10000.
-func (s *session) needed(passed int) int {
-	if s.method == netprobe.UDP {
-		return confirms // its silences are limits more often than loss
-	}
-	sent, lost := 0, 0
-	for _, sh := range s.shots {
-		if sh.ttl == 0 && sh.size <= passed {
-			sent++
-			if !sh.passed {
-				lost++
-			}
-		}
-	}
-	if lost == 0 {
-		return confirms
-	}
-	rate := float64(lost) / float64(sent+1)
-	return min(max(confirms, int(math.Ceil(math.Log(0.0001)/math.Log(rate)))), 3*confirms)
-}
-
 // refill waits until a destination that answers by ICMP errors may answer
 // again: Linux sends each asker six errors, then one a second (one per 100 ms
 // by IPv6); others send as many as they are asked for. It is tried once without
@@ -305,10 +288,7 @@ func (s *session) refill(ctx context.Context) error {
 	if s.method != netprobe.UDP {
 		return nil
 	}
-	every := time.Second
-	if s.info.Source.Is6() {
-		every = 100 * time.Millisecond
-	}
+	every := s.errorEvery()
 	answers := 0
 	for _, sh := range s.shots {
 		if sh.ttl == 0 && sh.passed {

@@ -61,6 +61,7 @@ type session struct {
 	lastSend time.Time
 	answers  int           // to sizes, when they were last counted
 	wait     time.Duration // before anybody has answered
+	asked    bool          // the destination has answered others of this run: its errors may be spent
 	left     *int          // probes that may still be sent
 	local    int           // least size the host itself refused, 0 if none
 	localMTU int           // what the host said then
@@ -73,7 +74,8 @@ func open(ctx context.Context, o *Options, m netprobe.Method, left *int) (*sessi
 		return nil, fmt.Errorf("pmtu: opening %v: %w", m, err)
 	}
 	s := &session{method: m, dst: o.Dst, conn: conn, replies: make(chan wire.Reply, 256), failed: make(chan error, 1),
-		bySeq: make(map[uint16]*shot), wait: o.Wait, left: left}
+		bySeq: make(map[uint16]*shot), wait: o.Wait, left: left,
+		asked: o.HopCount > 0}
 	if i, ok := conn.(netprobe.Informer); ok {
 		s.info = i.Info()
 	}
