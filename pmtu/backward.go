@@ -44,8 +44,13 @@ const (
 	// leastStall is the least that counts when it is known how quickly the
 	// page comes where it comes.
 	leastStall = 1200 * time.Millisecond
-	atOnce     = 6 // sizes tried side by side in a round
-	backRounds = 6 // at most: exact for interfaces of up to 9000 bytes
+	// doubt is the silence after which the control with small segments begins
+	// beside it.
+	doubt = time.Second
+	// maxLoads bounds how often the page is asked for: enough for the sizes that
+	// tunnels leave, while odd ones are told to within some bytes.
+	maxLoads = 16
+	atOnce   = 3 // sizes tried side by side in the later rounds
 	// tells is how many full segments a page needs to tell anything.
 	tells = 3
 )
@@ -76,7 +81,7 @@ func runBackward(ctx context.Context, dst netip.Addr, fetch Fetch) Backward {
 	if dst.Is6() {
 		b.least = leastMTU6 - b.header
 	}
-	plain := b.one(ctx, 0, stalls)
+	plain, small := b.control(ctx)
 	b.learn(plain)
 	switch {
 	case ctx.Err() != nil:
@@ -86,9 +91,33 @@ func runBackward(ctx context.Context, dst netip.Addr, fetch Fetch) Backward {
 	case !plain.Stalled:
 		b.passes(plain)
 	default:
-		b.stalled(ctx, plain)
+		b.stalled(ctx, plain, small)
 	}
 	return b.res
+}
+
+// control fetches with the kernel's segments and, once these have been silent
+// for long, with small ones beside it: what comes to neither is no matter of
+// size, and is waited for once.
+func (b *backward) control(ctx context.Context) (plain, small Fetched) {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer close(done)
+		plain = b.one(ctx, 0, stalls)
+	})
+	all.Go(func() {
+		late := time.NewTimer(doubt)
+		defer late.Stop()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		case <-late.C:
+			small = b.one(ctx, b.least, stalls-doubt)
+		}
+	})
+	all.Wait()
+	return plain, small
 }
 
 // one fetches and keeps the record.
@@ -134,12 +163,8 @@ func (b *backward) passes(f Fetched) {
 }
 
 // stalled asks whether it is the size that stalls, and which.
-func (b *backward) stalled(ctx context.Context, plain Fetched) {
-	small := b.one(ctx, b.least, stalls)
+func (b *backward) stalled(ctx context.Context, plain, small Fetched) {
 	switch {
-	case ctx.Err() != nil:
-		b.res.Note = "stopped before it could tell"
-		return
 	case small.Stalled || small.Failure != "":
 		b.res.Note = fmt.Sprintf("the server's answer stalls with segments of %d bytes too: not a matter of size", b.least)
 		return
@@ -151,8 +176,11 @@ func (b *backward) stalled(ctx context.Context, plain Fetched) {
 	// Silence that is long for a page which comes that quickly.
 	patience := min(max(4*small.Elapsed.Duration(), leastStall), stalls)
 	lo, hi := b.least, top
-	for round := 0; round < backRounds && hi-lo > 1; round++ {
-		sizes := b.sizes(round, lo, hi, top)
+	for round := 0; hi-lo > 1; round++ {
+		sizes := b.sizes(round, lo, hi)
+		if sizes = sizes[:min(len(sizes), maxLoads-len(b.res.Fetches))]; len(sizes) == 0 {
+			break
+		}
 		got := b.beside(ctx, sizes, patience)
 		if ctx.Err() != nil {
 			b.res.Note = "stopped before it could tell"
@@ -180,18 +208,18 @@ func (b *backward) stalled(ctx context.Context, plain Fetched) {
 	b.res.MTU = &mtu
 }
 
-// sizes are the segment sizes of a round: first the two that made the case,
-// again, and those that tunnels leave; then the next one up, which mostly
-// settles it, and ever closer ones.
-func (b *backward) sizes(round, lo, hi, top int) []int {
+// sizes are the segment sizes of a round: first what made the case, again, and
+// what tunnels leave; then the next one up, which mostly settles it, and closer
+// ones.
+func (b *backward) sizes(round, lo, hi int) []int {
 	if round == 0 {
-		out := []int{0, b.least}
-		for _, mtu := range [...]int{1500, 1492, 1480, 1450, 1420, 1400, leastMTU6} {
+		out := []int{0}
+		for _, mtu := range [...]int{1500, 1492, 1480, 1420, 1400, leastMTU6} {
 			if mss := mtu - b.header; mss > lo && mss < hi {
 				out = append(out, mss)
 			}
 		}
-		return out
+		return append(out, b.least)
 	}
 	out := []int{lo + 1}
 	for i := 1; i < atOnce; i++ {
@@ -213,13 +241,19 @@ func (b *backward) beside(ctx context.Context, sizes []int, patience time.Durati
 	return out
 }
 
-// again reads the repetition of what made the case: the first two of the round.
+// again reads the repetition: that what stalled stalls once more, while
+// something smaller comes, makes the case.
 func (b *backward) again(got []Fetched) bool {
-	if got[0].Stalled && !got[1].Stalled && got[1].Failure == "" {
+	comes := slices.ContainsFunc(got[1:], func(f Fetched) bool { return !f.Stalled && f.Failure == "" })
+	switch {
+	case got[0].Stalled && comes:
 		yes := true
 		b.res.BlackHole = &yes
 		return true
+	case got[0].Stalled:
+		b.res.Note = "the server's answer came once, with small segments, and then with none: rather loss, or a server that pauses"
+	default:
+		b.res.Note = "the server's answer stalled once and came when it was asked for again: rather loss, or a server that pauses"
 	}
-	b.res.Note = "the server's answer stalled once and came when it was asked for again: rather loss, or a server that pauses"
 	return false
 }

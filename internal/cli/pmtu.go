@@ -31,8 +31,8 @@ is measured by packets of many sizes at once: a size counts when a packet of it
 was answered, and one byte more was not, whatever routers claim. A path that
 narrows without anybody saying so (a black hole) is found, and so is the hop.
 The way back, on which most of a page travels, is measured by fetching a page
-with segments of several sizes, if a web server answers. Echo is tried first,
-then UDP, then TCP.`,
+with segments of several sizes, if a web server answers: once where it comes, 16
+times at most where it stalls. Echo is tried first, then UDP, then TCP.`,
 		Example: `  whyslow pmtu www.example.com            both ways, and the hop that limits it
   whyslow pmtu https://www.example.com/b  the way back, by another page
   whyslow pmtu --no-http 192.0.2.7        the way there only
