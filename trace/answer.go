@@ -7,8 +7,13 @@ import (
 	"github.com/whyslow/whyslow/internal/wire"
 )
 
-// portUnreachable is the answer of a host to UDP that it does not want.
-const portUnreachable = "port unreachable"
+const (
+	// portUnreachable is the answer of a host to UDP that it does not want.
+	portUnreachable = "port unreachable"
+	// What a router says whose neighbour answers no ARP, or no solicitation.
+	hostUnreachable4 = "host unreachable"
+	hostUnreachable6 = "address unreachable"
+)
 
 // meaning says what a reply means for the path, and in words what it was. It
 // judges by type, never by the sender: a router may answer with the
@@ -41,12 +46,12 @@ func meaning(r wire.Reply, m netprobe.Method, v6 bool) (Role, string) {
 // unreachable names a destination-unreachable code: RFC 792 and RFC 1812
 // 5.2.7.1, or RFC 4443 3.1.
 func unreachable(code uint8, v6 bool) string {
-	names := map[uint8]string{0: "network unreachable", 1: "host unreachable", 2: "protocol unreachable", 3: portUnreachable,
+	names := map[uint8]string{0: "network unreachable", 1: hostUnreachable4, 2: "protocol unreachable", 3: portUnreachable,
 		5: "source route failed", 6: "network unknown", 7: "host unknown", 9: "network prohibited",
 		10: "host prohibited", 13: "administratively prohibited", 14: "precedence violation", 15: "precedence cutoff"}
 	if v6 {
 		names = map[uint8]string{0: "no route", 1: "administratively prohibited", 2: "beyond scope",
-			3: "address unreachable", 4: portUnreachable, 5: "source address refused", 6: "route rejected"}
+			3: hostUnreachable6, 4: portUnreachable, 5: "source address refused", 6: "route rejected"}
 	}
 	if name, ok := names[code]; ok {
 		return name

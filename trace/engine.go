@@ -178,6 +178,9 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	}
 	from := a.reply.From.Unmap()
 	p.learn(sent.left, from, a.reply.Kind)
+	if role == RoleRouter {
+		p.unspend(sent.left)
+	}
 	ev := Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
 		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words,
 		Quote: quoteOf(a.reply, p.method), Labels: a.reply.Labels}

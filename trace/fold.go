@@ -96,6 +96,9 @@ func (f *Fold) Result() *Result {
 	sums := v.tallies(f.last, f.finished)
 	for ttl := 1; ttl <= v.length(); ttl++ {
 		if h, ok := sums[ttl].hop(ttl, f.names, f.origins); ok {
+			if h.Silent {
+				h.Waited = millis.Of(min(f.last.Sub(sums[ttl].since), max(forget, v.patience())))
+			}
 			r.Hops = append(r.Hops, h)
 		}
 	}

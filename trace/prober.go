@@ -32,10 +32,13 @@ type prober struct {
 	dead     error         // why it can send or receive no more
 	seq      uint16
 	asked    [maxHops + 1]int // probes sent, by TTL
+	returned [maxHops + 1]int // of these, never charged in the end
 	looks    int              // how often the end of the path was looked for
 	looked   time.Time        // when last
 	lastSend time.Time
 	limited  bool // the destination answers by ICMP errors, which are limited
+	from     int  // where the first wave began
+	filled   bool // hops have been asked that the first wave left out
 	rounding
 	lone
 }
@@ -115,10 +118,47 @@ func (p *prober) firstWave(ctx context.Context) error {
 		p.takeOver()
 		return p.joinWave(ctx)
 	}
-	for ttl := p.engine.first(); ttl <= p.engine.opt.MaxHops; ttl++ {
+	p.from = p.engine.begin()
+	for ttl := p.from; ttl <= p.engine.opt.MaxHops; ttl++ {
 		p.send(ttl, 0)
 	}
 	return nil
+}
+
+// begin is where the first wave of a method begins. Where methods before it
+// have met routers it looks for the end of the path behind them: the few errors
+// that those have left are for the method that gets there (fill).
+func (e *engine) begin() int {
+	first := e.first()
+	if e.opt.group.alone() {
+		for _, p := range e.probers[:len(e.probers)-1] {
+			first = max(first, p.view.lastAnswered()+1)
+		}
+	}
+	return first
+}
+
+// unspend gives back what other methods are charged for at a TTL that answers
+// this one and none of them: their probes never came so far.
+func (p *prober) unspend(ttl int) {
+	for _, q := range p.engine.probers {
+		if q == p || q.answers(ttl) > 0 {
+			continue
+		}
+		for ; q.returned[ttl] < q.asked[ttl]; q.returned[ttl]++ {
+			p.budget.Return(p.engine.opt.Dst, ttl)
+		}
+	}
+}
+
+// fill asks what the first wave left out.
+func (p *prober) fill() {
+	for ttl := p.engine.first(); ttl < p.view.length(); ttl++ {
+		if p.asked[ttl] == 0 && !p.taken(ttl) {
+			p.send(ttl, 0)
+			p.filled = true
+		}
+	}
 }
 
 // finished reports whether nothing more can be learned about where the path
@@ -136,8 +176,10 @@ func (p *prober) retries() bool { return p.looks < 3 }
 // retryAt is when the end of the path may be looked for again.
 func (p *prober) retryAt() time.Time {
 	at := p.looked.Add(max(unknownPatience, p.view.patience()))
-	if p.looks >= 2 {
-		return later(at, p.engine.start.Add(limitedAfter))
+	// When the limit has passed an answer to the look before may still be under
+	// way. To wait for it might be to ask when nobody listens any more.
+	if free := p.engine.start.Add(limitedAfter); p.looks >= 2 && p.looked.Before(free) {
+		return free
 	}
 	return at
 }
@@ -147,7 +189,7 @@ func (p *prober) retryAt() time.Time {
 func (p *prober) retry() {
 	p.looks++
 	p.looked = time.Now()
-	from := max(p.view.lastAnswered()+1, p.engine.opt.FirstHop)
+	from := max(p.view.lastAnswered()+1, p.engine.opt.FirstHop, p.from)
 	for ttl := from; ttl <= p.engine.opt.MaxHops; ttl++ {
 		p.send(ttl, max(p.round-1, 0))
 	}
@@ -169,12 +211,34 @@ func (p *prober) answers(ttl int) int {
 	return p.view.answered(ttl)
 }
 
-// lastDue is how long the last answers are waited for. A hop that has not
-// answered at all gets longer: its control plane may be slow.
+// lastDue is how long the last answers are waited for: as the caller says, or
+// by the round trips seen. A hop that has not answered at all gets longer: its
+// control plane may be slow.
 func (p *prober) lastDue() time.Time {
+	if w := p.engine.opt.given; w > 0 {
+		return later(p.lastSend.Add(min(p.view.patience(), w)), p.owing().Add(w))
+	}
 	due := p.lastSend.Add(p.view.patience())
 	if len(p.silent()) > 0 && p.view.maxRTT > 0 {
 		due = later(due, p.waved.Add(p.view.maxRTT+slowRouter))
+		due = later(due, p.engine.start.Add(leastWait))
 	}
 	return due
+}
+
+// owing is when the latest probe left whose answer is worth a whole wait. To a
+// hop that is silent that is its first: the others were sent because it is.
+func (p *prober) owing() time.Time {
+	var last time.Time
+	var asked [maxTTL + 1]bool
+	n := p.view.length()
+	for i := range p.view.probes {
+		q := &p.view.probes[i]
+		if q.answered || q.ttl == 0 || q.ttl > n || asked[q.ttl] && p.answers(q.ttl) == 0 {
+			continue
+		}
+		asked[q.ttl] = true
+		last = later(last, q.at)
+	}
+	return last
 }

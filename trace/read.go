@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -175,91 +174,6 @@ func (r *reader) hopsOf(ttls []int) []Hop {
 	return hops
 }
 
-// silent is R4: hops that nobody answered, and paths without an end.
-func (r *reader) silent() []Sentence {
-	var out []Sentence
-	var ttls []string
-	last := 0
-	for _, h := range r.res.Hops {
-		if !h.Silent {
-			last = h.TTL
-		}
-	}
-	for _, h := range r.res.Hops {
-		if h.Silent && h.TTL < last {
-			ttls = append(ttls, fmt.Sprint(h.TTL))
-		}
-	}
-	if len(ttls) > 0 {
-		verb := "answers"
-		noun := "hop"
-		if len(ttls) > 1 {
-			verb, noun = "answer", "hops"
-		}
-		out = append(out, say("R4", "%s %s %s no probe in time, but what lies behind does: silent or slow to answer, not broken", noun, strings.Join(ttls, ", "), verb))
-	}
-	if r.res.Reached {
-		return out
-	}
-	if end := r.refusal(); end != nil {
-		return append(out, r.refused(end))
-	}
-	if h := r.res.Hops[len(r.res.Hops)-1]; !h.Silent {
-		if len(r.loop()) > 0 {
-			return out // R9 says why there is no end
-		}
-		return append(out, say("R4", "the destination was not reached within %d hops, and nothing behind %s was asked: a larger -m asks further",
-			h.TTL, hopName(h.TTL, h.Replies[0].Addr)))
-	}
-	return append(out, r.noEnd(last))
-}
-
-// refusal is the hop that ended the path by saying so, nil if none did.
-func (r *reader) refusal() *Hop {
-	h := &r.res.Hops[len(r.res.Hops)-1]
-	if h.Silent || h.Replies[0].ICMP == "time exceeded" || strings.HasPrefix(h.Replies[0].ICMP, "icmp type") {
-		return nil
-	}
-	return h
-}
-
-// refused says who ended the path, and how. It is no proof that the
-// destination is there, whoever it was (mtr#434, trippy#1225).
-func (r *reader) refused(end *Hop) Sentence {
-	rep := &end.Replies[0]
-	code := ""
-	if rep.ICMPType != nil && rep.ICMPCode != nil {
-		code = fmt.Sprintf(" (ICMP type %d code %d)", *rep.ICMPType, *rep.ICMPCode)
-	}
-	who := "the path ends there"
-	if rep.Addr == r.res.Target.Addr {
-		who = "the destination refuses these probes, or a filter does in its name"
-	}
-	return say("R4", "%s says %q%s: %s", hopName(end.TTL, rep.Addr), rep.ICMP, code, who)
-}
-
-// noEnd is the sentence about a destination that did not answer.
-func (r *reader) noEnd(last int) Sentence {
-	from := "nothing on the path answers"
-	if last > 0 {
-		from = fmt.Sprintf("nothing answers behind hop %d", last)
-	}
-	d := r.res.Destination
-	switch {
-	case r.res.Method == "tcp" && d != nil && d.Received > 0 && d.Method == "icmp":
-		return say("R4", "%s to TCP%s, but the destination answers echoes: a filter on that port, or one of several parallel paths is dead (--paths tells)", from, r.toPort())
-	case r.res.Method == "tcp" && d != nil && d.Received > 0:
-		return say("R4", "%s to this flow, but %d of %d other TCP connects arrive: one of several parallel paths is dead (--paths tells), or a filter knows flows", from, d.Received, d.Sent)
-	case d != nil && d.Received > 0 && d.Method == "tcp":
-		return say("R4", "%s to path probes, but the destination accepts TCP: filtered, not broken", from)
-	case d != nil && d.Received > 0:
-		return say("R4", "%s to path probes, but the destination answers echoes: filtered, not broken", from)
-	case d != nil && d.Method == "tcp", r.res.Method == "tcp":
-		return say("R4", "%s, not even TCP: a filter or a fault there, or a destination that is down", from)
-	}
-	return say("R4", "%s: test the destination by TCP on its real port before calling it blocked", from)
-}
-
 // wayBack is R5: a real step where the length of the way back changes.
 func (r *reader) wayBack() []Sentence {
 	var out []Sentence
@@ -305,93 +219,6 @@ func (r *reader) queueing() []Sentence {
 		out = append(out, say("R6", "most of the wait begins on %s and shows at every hop behind it", between(s.FromTTL, s.ToTTL, s.To)))
 	}
 	return out
-}
-
-// several is R7: more than one address at one TTL, which are no epochs.
-func (r *reader) several() []Sentence {
-	var out []Sentence
-	for _, h := range r.res.Hops {
-		if len(h.Replies) < 2 {
-			continue
-		}
-		why := "packets of one flow take several paths, or a router answers by several addresses"
-		switch {
-		case !r.res.FlowStable:
-			why = "the probes were several flows, and flows are spread over parallel paths (ECMP)"
-		case h.Sent < keptRounds:
-			why = "the path changed during the trace, or packets of one flow take several paths"
-		}
-		out = append(out, say("R7", "%d routers answer at hop %d: %s; do not compare their times", len(h.Replies), h.TTL, why))
-	}
-	return out
-}
-
-// labels is R8: routers inside a label-switched path send their errors on to
-// its end, and the answers come back from there, after nearly equal times.
-func (r *reader) labels() []Sentence {
-	var out []Sentence
-	for _, run := range r.labelled() {
-		first, last := run[0], run[len(run)-1]
-		least, most := first.min.Duration(), first.min.Duration()
-		for _, p := range run {
-			least, most = min(least, p.min.Duration()), max(most, p.min.Duration())
-		}
-		what := "answer after nearly the same time, from its end: read them as one segment"
-		if most-least > max(leastStep, least/10) {
-			what = "do not answer all from its end: the steps between them are as real as any (R1)"
-		}
-		out = append(out, say("R8", "hops %d to %d are one MPLS path and %s", first.hop.TTL, last.hop.TTL, what))
-	}
-	return out
-}
-
-// labelled are the runs of two or more hops whose errors carried labels. Silent
-// hops do not end a run.
-func (r *reader) labelled() [][]point {
-	var runs [][]point
-	var run []point
-	for _, p := range append(points(r.res), point{hop: &Hop{}}) {
-		if len(p.hop.Replies) > 0 && len(p.hop.Replies[0].Labels) > 0 {
-			run = append(run, p)
-			continue
-		}
-		if len(run) > 1 {
-			runs = append(runs, run)
-		}
-		run = nil
-	}
-	return runs
-}
-
-// loop is R9: addresses that repeat up to the last hop.
-func (r *reader) loop() []Sentence {
-	if r.res.Reached {
-		return nil
-	}
-	var addrs []netip.Addr
-	for _, h := range r.res.Hops {
-		a := netip.Addr{}
-		if len(h.Replies) > 0 {
-			a = h.Replies[0].Addr
-		}
-		addrs = append(addrs, a)
-	}
-	// Routers in a loop soon have no errors left for what comes round again.
-	for len(addrs) > 0 && !addrs[len(addrs)-1].IsValid() {
-		addrs = addrs[:len(addrs)-1]
-	}
-	for period := 2; period <= 8 && 2*period <= len(addrs); period++ {
-		n := 0 // length of the tail that repeats with the period
-		for i := len(addrs) - 1; i >= period && addrs[i].IsValid() && addrs[i] == addrs[i-period]; i-- {
-			n++
-		}
-		if n >= period && addrs[len(addrs)-1] != addrs[len(addrs)-2] {
-			first := len(addrs) - n - period
-			return []Sentence{say("R9", "a routing loop of %d routers: from hop %d on the same addresses repeat up to the last hop",
-				period, r.res.Hops[first].TTL)}
-		}
-	}
-	return nil
 }
 
 // cosmetic is R10: what single hops do does not matter if the destination is

@@ -65,13 +65,13 @@ func TestRead(t *testing.T) {
 			r := &res.Hops[2].Replies[0]
 			r.ICMP, r.ICMPType, r.ICMPCode, res.Target.Addr = "administratively prohibited", ptr(3), ptr(13), theEnd
 			return res
-		}, []string{`R4: hop 3 (192.0.2.3) says "administratively prohibited" (ICMP type 3 code 13): the path ends there`}},
+		}, []string{`R4: hop 3 (192.0.2.3) says "administratively prohibited" (!X, ICMP type 3 code 13): the path ends there`}},
 		{"prohibited in the destination's name", func() *Result {
 			res := unreached(path(1, 2, 3))
 			r := &res.Hops[2].Replies[0]
 			r.ICMP, r.ICMPType, r.ICMPCode = "host prohibited", ptr(3), ptr(10)
 			return res
-		}, []string{`R4: hop 3 (192.0.2.3) says "host prohibited" (ICMP type 3 code 10): the destination refuses these probes, or a filter`}},
+		}, []string{`R4: hop 3 (192.0.2.3) says "host prohibited" (!X, ICMP type 3 code 10): the destination refuses these probes, or a filter`}},
 		{"several addresses in a long run of one flow", func() *Result {
 			res := twoAt(path(1, 2, 3), 2)
 			res.Hops[1].Sent, res.Hops[1].Received = 100, 100

@@ -70,6 +70,9 @@ type Hop struct {
 	// Shared says that the answers are those another trace of a Group got:
 	// the paths have the hop in common, and it was asked for one of them.
 	Shared bool `json:"shared,omitempty"`
+	// Waited is how long answers of a silent hop were waited for; absent if the
+	// hop is not silent, or if that is not known.
+	Waited millis.Value `json:"waited_ms,omitzero"`
 	// Sent and Received count the probes of this TTL and their answers.
 	Sent     int `json:"sent"`
 	Received int `json:"received"`

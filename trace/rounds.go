@@ -147,6 +147,9 @@ func (p *prober) owed() bool {
 	if !p.engine.leads() {
 		young = p.view.maxRTT + 2*stagger
 	}
+	if p.filled {
+		young = patience // whom it has just asked for the first time
+	}
 	for i := range p.view.probes {
 		q := &p.view.probes[i]
 		if q.answered || q.ttl == 0 || q.ttl > n {

@@ -220,31 +220,43 @@ func TestLimitsNeverHideTheDestination(t *testing.T) {
 	}
 	forAll(t, func(t *testing.T, m netprobe.Method, v6 bool) {
 		for seed := range seeds {
-			draw := uint64(seed)*0x9e3779b97f4a7c15 ^ uint64(m)<<32
-			p := plan{seed: uint64(seed), v6: v6, routers: 1 + int(draw>>8%25), delay: time.Duration(draw>>16%8000) * time.Microsecond,
-				host: modelnet.Options{Unprivileged: seed%3 == 0}}
-			p.link = func(ttl int, there, back *simnet.Link) {
-				there.Jitter, back.Jitter = 3*time.Millisecond, 3*time.Millisecond
+			checkLimits(t, m, v6, seed)
+		}
+	})
+}
+
+// The look for a destination whose limit has passed was put off, for answers
+// that might still come, until nobody looked any more.
+func TestLastLookIsNotPutOffPastTheWait(t *testing.T) {
+	checkLimits(t, netprobe.UDP, false, 300)
+}
+
+// checkLimits traces a drawn network twice: the second run meets what the first
+// has left of the errors.
+func checkLimits(t *testing.T, m netprobe.Method, v6 bool, seed int) {
+	draw := uint64(seed)*0x9e3779b97f4a7c15 ^ uint64(m)<<32
+	p := plan{seed: uint64(seed), v6: v6, routers: 1 + int(draw>>8%25), delay: time.Duration(draw>>16%8000) * time.Microsecond,
+		host: modelnet.Options{Unprivileged: seed%3 == 0}}
+	p.link = func(ttl int, there, back *simnet.Link) {
+		there.Jitter, back.Jitter = 3*time.Millisecond, 3*time.Millisecond
+	}
+	p.router = func(ttl int, r *simnet.Router) {
+		switch (draw >> ttl) % 7 {
+		case 0:
+			r.ErrorBurst, r.ErrorEvery = 1, 10*time.Second
+		case 1:
+			r.ControlDelay, r.ControlJitter = 20*time.Millisecond, 40*time.Millisecond
+		case 2:
+			r.Silent = ttl > 1
+		}
+	}
+	p.server.ErrorBurst = int(draw>>40%3) * 3 // 6, 3 or 6 in a row
+	inLab(t, p, func(t *testing.T, l *lab) {
+		for run := range 2 {
+			res := traced(t, l, Options{Method: m, Queries: 1 + seed%4})
+			if res.HopCount == nil || *res.HopCount != l.ttl {
+				t.Errorf("seed %d, run %d: destination at %v, want %d: %v", seed, run, show(res.HopCount), l.ttl, addrs(res))
 			}
-			p.router = func(ttl int, r *simnet.Router) {
-				switch (draw >> ttl) % 7 {
-				case 0:
-					r.ErrorBurst, r.ErrorEvery = 1, 10*time.Second
-				case 1:
-					r.ControlDelay, r.ControlJitter = 20*time.Millisecond, 40*time.Millisecond
-				case 2:
-					r.Silent = ttl > 1
-				}
-			}
-			p.server.ErrorBurst = int(draw>>40%3) * 3 // 6, 3 or 6 in a row
-			inLab(t, p, func(t *testing.T, l *lab) {
-				for run := range 2 { // the second meets what the first left
-					res := traced(t, l, Options{Method: m, Queries: 1 + seed%4})
-					if res.HopCount == nil || *res.HopCount != l.ttl {
-						t.Errorf("seed %d, run %d: destination at %v, want %d: %v", seed, run, show(res.HopCount), l.ttl, addrs(res))
-					}
-				}
-			})
 		}
 	})
 }

@@ -21,8 +21,10 @@ const (
 	// it may be longer than all before.
 	unknownPatience = 200 * time.Millisecond
 	// slowRouter is how much later than the slowest answer a hop that has not
-	// answered at all is still waited for: control planes are slow.
+	// answered at all is still waited for, and leastWait the least wait for
+	// it: control planes are slow, however near they are.
 	slowRouter = 180 * time.Millisecond
+	leastWait  = 250 * time.Millisecond
 	// limitedAfter is when a destination that answers by ICMP errors is asked
 	// once more: Linux gives each asker one error a second.
 	limitedAfter = time.Second
@@ -97,10 +99,11 @@ func (o *Options) normalise() error {
 		return fmt.Errorf("trace: first hop %d lies beyond the last, %d", o.FirstHop, o.MaxHops)
 	}
 	o.Queries = cmp.Or(o.Queries, 3)
+	o.given = o.Wait
 	o.Wait = cmp.Or(o.Wait, 1200*time.Millisecond)
 	o.NamesGrace = cmp.Or(o.NamesGrace, 300*time.Millisecond)
 	if o.Budget == 0 && o.Queries > 0 {
-		o.Budget = 5*time.Second + time.Duration(o.Queries-1)*o.interval(0)
+		o.Budget = 5*time.Second + o.given + time.Duration(o.Queries-1)*o.interval(0)
 		if o.group != nil { // others are asked for first
 			o.Budget += time.Duration(o.group.size/errorBurst) * time.Second
 		}
@@ -226,6 +229,7 @@ func (e *engine) find(ctx context.Context) error {
 // rounds sends what is left of the queries up to the end of the path.
 func (e *engine) rounds(ctx context.Context, p *prober) error {
 	dead := func() bool { return p.dead != nil }
+	p.fill()
 	for p.more() && !dead() {
 		if err := e.collect(ctx, p.roundAt, dead); err != nil {
 			return err

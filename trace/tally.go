@@ -25,6 +25,7 @@ type tally struct {
 	shared         int       // of received, asked in another trace
 	from           []replies // in order of their first answer
 	all            times     // whoever answered
+	since          time.Time // when the first of them left
 	pace           pace
 }
 
@@ -48,6 +49,9 @@ type times struct {
 
 // add takes a probe that was answered or has been waited for.
 func (t *tally) add(p probe) {
+	if t.sent == 0 {
+		t.since = p.at
+	}
 	t.sent++
 	t.pace.add(p)
 	if !p.answered {

@@ -44,9 +44,10 @@ type Options struct {
 	// Queries is the number of probes a hop, sent in as many rounds. Zero
 	// means 3; negative means until the context ends.
 	Queries int
-	// Wait is the longest wait for a destination that does not answer, over
-	// all methods. Zero means 1.2 s. Waits for hops follow from the round
-	// trips seen.
+	// Wait is how long a probe that nobody answers is waited for, be it a hop's
+	// or the destination's, as with traceroute's -w. Zero leaves it to what
+	// was seen: 1.2 s for a destination, over all methods, and for hops what
+	// the round trips of the others suggest, at least 250 ms.
 	Wait time.Duration
 	// Interval is the time between two rounds, and so the least between two
 	// probes to the same TTL. Zero means a third of the round trip to the
@@ -67,12 +68,13 @@ type Options struct {
 	// NamesGrace is how long a finished trace waits for names. Zero means
 	// 300 ms.
 	NamesGrace time.Duration
-	// Budget bounds the whole trace. Zero means 5 s on top of the rounds'
-	// intervals; none if Queries is negative.
+	// Budget bounds the whole trace. Zero means 5 s on top of Wait and the
+	// rounds' intervals; none if Queries is negative.
 	Budget time.Duration
 
-	group  *commons // what the traces of a Group share; nil for one alone
-	member int      // which of them this is
+	given  time.Duration // Wait as the caller has it
+	group  *commons      // what the traces of a Group share; nil for one alone
+	member int           // which of them this is
 }
 
 // SampleOptions says how to sample loss and jitter. The zero value is useful.

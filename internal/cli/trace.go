@@ -88,7 +88,7 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.VarP(newDuration(&o.interval, 10*time.Millisecond, time.Hour), "interval", "i", "time between two probes to one hop (default up to 17ms, from -q 6 on 100ms, with -c 1s)")
 	fs.VarP(countValue{&o.firstHop, 1, 64}, "first", "f", "begin at this TTL (default 1)")
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
-	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for a silent destination (default 1.2)")
+	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for each answer (default 1.2 for the destination, about 0.25 for a hop)")
 	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
 	fs.BoolVar(&o.origins, "asn", false, "look up whose each address is: AS number and name; a third party learns of it, by DNS")
 	fs.Var(textValue{&o.asnZone, "ZONE"}, "asn-zone", "ask this zone for --asn (default asn.cymru.com)")
