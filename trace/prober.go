@@ -13,8 +13,8 @@ import (
 const (
 	// maxHops is the largest TTL that can be asked for.
 	maxHops = 64
-	// maxSeq is where sequence numbers begin again. UDP sockets that give each
-	// probe a port of its own have no room for more.
+	// maxSeq is where sequence numbers begin again: within what a probe has room
+	// for, and above maxProbes.
 	maxSeq = 32000
 )
 

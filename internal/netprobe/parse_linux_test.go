@@ -117,7 +117,7 @@ func sameAddrPort(a, b netip.AddrPort) bool { return a == b }
 
 func TestDepartedFindsThePacketBehindAnyLinkHeader(t *testing.T) {
 	for _, dst := range []string{"192.0.2.1", "2001:db8::1"} {
-		flow := wire.Flow{Proto: wire.UDP, Dst: netip.MustParseAddr(dst), SrcPort: 5000, DstPort: 33434, PortPerProbe: true}
+		flow := wire.Flow{Proto: wire.UDP, Dst: netip.MustParseAddr(dst), SrcPort: 5000, DstPort: 33434}
 		flow.Src = netip.MustParseAddr(map[bool]string{true: "192.0.2.9", false: "2001:db8::9"}[flow.Dst.Is4()])
 		pkt, err := wire.Build(nil, flow, wire.Probe{Seq: 12, Size: 500})
 		must(t, err)

@@ -142,7 +142,7 @@ func TestMultipathHashes(t *testing.T) {
 	}
 	same := func(*wire.Flow, int) {}
 	port := func(f *wire.Flow, i int) { f.SrcPort += uint16(i) }
-	perProbe := func(f *wire.Flow, _ int) { f.PortPerProbe = true }
+	perProbe := func(f *wire.Flow, i int) { f.DstPort += uint16(i) }
 	tests := []struct {
 		name   string
 		m      simnet.Multipath

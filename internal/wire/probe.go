@@ -41,8 +41,8 @@ var (
 	// ErrSize says that a probe's size is too small for the protocol or above
 	// 65535 bytes.
 	ErrSize = errors.New("wire: impossible probe size")
-	// ErrSeq says that the flow cannot number this many probes: ports end at
-	// 65535, and no UDP checksum stands for sequence number 65535.
+	// ErrSeq says that the flow cannot number this many probes: no UDP
+	// checksum stands for sequence number 65535.
 	ErrSeq = errors.New("wire: sequence number out of range")
 )
 
@@ -72,14 +72,6 @@ func (f Flow) token() uint32 {
 	return h
 }
 
-// port is the destination port of probe seq.
-func (f Flow) port(seq uint16) uint16 {
-	if f.PortPerProbe {
-		return f.DstPort + seq
-	}
-	return f.DstPort
-}
-
 func (f Flow) ipLen() int {
 	if f.Src.Is4() {
 		return ipv4Len
@@ -94,7 +86,7 @@ func (f Flow) ipLen() int {
 func (f Flow) checksum(seq uint16) uint16 {
 	switch f.Proto {
 	case UDP:
-		return seq + 1 // 0 for a seq that only PortPerProbe allows
+		return seq + 1
 	case ICMP:
 		return uint16(f.token()%0xfffe) + 1
 	}
@@ -125,9 +117,8 @@ func (f Flow) transportLen(p Probe) (int, error) {
 	case n < f.minTransport(), p.Size > 0xffff,
 		f.Proto == TCP && n-f.minTransport() > maxTCPData:
 		return 0, fmt.Errorf("%w: %d bytes of %v", ErrSize, p.Size, f.Proto)
-	case f.Proto != ICMP && f.PortPerProbe && int(f.DstPort)+int(p.Seq) > 0xffff,
-		f.Proto == UDP && !f.PortPerProbe && p.Seq == 0xffff:
-		return 0, fmt.Errorf("%w: %d from port %d", ErrSeq, p.Seq, f.DstPort)
+	case f.Proto == UDP && p.Seq == 0xffff:
+		return 0, fmt.Errorf("%w: %d has no UDP checksum", ErrSeq, p.Seq)
 	}
 	return n, nil
 }
@@ -192,7 +183,7 @@ func (f Flow) appendTransport(dst, ip []byte, p Probe, n int) []byte {
 		binary.BigEndian.PutUint16(b[6:], p.Seq)
 	} else {
 		binary.BigEndian.PutUint16(b, f.SrcPort)
-		binary.BigEndian.PutUint16(b[2:], f.port(p.Seq))
+		binary.BigEndian.PutUint16(b[2:], f.DstPort)
 		binary.BigEndian.PutUint16(b[4:], uint16(n))
 	}
 	token := b[8:] // both headers have 8 bytes
@@ -218,7 +209,7 @@ func (f Flow) appendTransport(dst, ip []byte, p Probe, n int) []byte {
 // putSYN writes a TCP header with an MSS option.
 func (f Flow) putSYN(b []byte, seq uint16) {
 	binary.BigEndian.PutUint16(b, f.SrcPort)
-	binary.BigEndian.PutUint16(b[2:], f.port(seq))
+	binary.BigEndian.PutUint16(b[2:], f.DstPort)
 	binary.BigEndian.PutUint32(b[4:], f.tcpSeq(seq))
 	b[12] = (tcpLen + mssLen) / 4 << 4
 	b[13] = tcpSYN

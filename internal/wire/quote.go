@@ -169,17 +169,13 @@ func (f Flow) matchUDP(b []byte, q *Quote) (seq uint16, err error) {
 		return 0, err
 	}
 	q.Token = shown
-	ours := !q.Translated && src == f.SrcPort && (dst == f.DstPort || f.PortPerProbe && dst >= f.DstPort)
+	ours := !q.Translated && src == f.SrcPort && dst == f.DstPort
 	if !ours && !shown {
 		return 0, fmt.Errorf("%w: UDP from port %d to %d", ErrNotOurs, src, dst)
 	}
 	switch {
-	case shown && ours && f.PortPerProbe && dst != f.port(inside):
-		return 0, fmt.Errorf("%w: port of probe %d, token of %d", ErrNotOurs, dst-f.DstPort, inside)
 	case shown:
 		seq = inside // a NAT changes the checksum, but not this
-	case f.PortPerProbe:
-		seq = dst - f.DstPort
 	case q.Checksum == 0:
 		return 0, fmt.Errorf("%w: UDP checksum gone", ErrUnnumbered)
 	default:
@@ -190,7 +186,7 @@ func (f Flow) matchUDP(b []byte, q *Quote) (seq uint16, err error) {
 			return 0, fmt.Errorf("%w: UDP checksum of probe %d, identification of %d", ErrUnnumbered, seq, q.id)
 		}
 	}
-	q.Translated = q.Translated || src != f.SrcPort || dst != f.port(seq) || f.udpChanged(b, q.Checksum, seq)
+	q.Translated = q.Translated || src != f.SrcPort || dst != f.DstPort || f.udpChanged(b, q.Checksum, seq)
 	return seq, nil
 }
 
@@ -220,7 +216,7 @@ func (f Flow) pseudo(n int) uint64 {
 func (f Flow) matchSYN(b []byte, q *Quote, segments []int) (seq uint16, err error) {
 	n := binary.BigEndian.Uint32(b[4:])
 	seq = uint16(n >> 16)
-	if binary.BigEndian.Uint16(b) != f.SrcPort || binary.BigEndian.Uint16(b[2:]) != f.port(seq) || n != f.tcpSeq(seq) {
+	if binary.BigEndian.Uint16(b) != f.SrcPort || binary.BigEndian.Uint16(b[2:]) != f.DstPort || n != f.tcpSeq(seq) {
 		return 0, fmt.Errorf("%w: TCP sequence number %d", ErrNotOurs, n)
 	}
 	return seq, f.readSYN(b, q, segments)

@@ -190,7 +190,7 @@ func (f Flow) parseTCP(b []byte) (Reply, error) {
 	flags, ack := b[13], binary.BigEndian.Uint32(b[8:])
 	seq := uint16((ack - 1) >> 16)
 	if flags&tcpACK == 0 || flags&(tcpSYN|tcpRST) == 0 ||
-		binary.BigEndian.Uint16(b[2:]) != f.SrcPort || binary.BigEndian.Uint16(b) != f.port(seq) ||
+		binary.BigEndian.Uint16(b[2:]) != f.SrcPort || binary.BigEndian.Uint16(b) != f.DstPort ||
 		ack-1-f.tcpSeq(seq) > maxTCPData {
 		return Reply{}, fmt.Errorf("%w: TCP flags %#x, acknowledging %d", ErrNotOurs, flags, ack)
 	}
@@ -204,14 +204,10 @@ func (f Flow) parseUDP(b []byte) (Reply, error) {
 		return Reply{}, fmt.Errorf("%w: UDP header of %d bytes", ErrMalformed, len(b))
 	}
 	port := binary.BigEndian.Uint16(b)
-	if binary.BigEndian.Uint16(b[2:]) != f.SrcPort || port != f.DstPort && (!f.PortPerProbe || port < f.DstPort) {
+	if binary.BigEndian.Uint16(b[2:]) != f.SrcPort || port != f.DstPort {
 		return Reply{}, fmt.Errorf("%w: UDP from port %d", ErrNotOurs, port)
 	}
 	r := Reply{Kind: PortReply, QuotedTTL: -1, QuotedTOS: -1}
-	if f.PortPerProbe {
-		r.Seq = port - f.DstPort
-		return r, nil
-	}
 	seq, err := MatchPayload(b[udpLen:], f)
 	if err != nil {
 		return r, ErrUnnumbered

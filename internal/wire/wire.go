@@ -44,12 +44,8 @@ type Flow struct {
 	Dst   netip.Addr // unmapped
 	// SrcPort is the UDP or TCP source port, or the ICMP echo identifier.
 	SrcPort uint16
-	// DstPort is the UDP or TCP destination port of the first probe.
+	// DstPort is the UDP or TCP destination port.
 	DstPort uint16
-	// PortPerProbe says that probe n goes to DstPort+n: how a UDP socket
-	// without privilege tells its probes apart when a router quotes 8 bytes.
-	// Without it all probes keep one 5-tuple and so one ECMP path.
-	PortPerProbe bool
 }
 
 // Probe is one packet to send.

@@ -38,52 +38,49 @@ func transportSum(tb testing.TB, pkt []byte) uint16 {
 func TestBuild(t *testing.T) {
 	for _, proto := range []Protocol{UDP, ICMP, TCP} {
 		for _, v6 := range []bool{false, true} {
-			for _, perPort := range []bool{false, true} {
-				f := testFlow(proto, v6)
-				f.PortPerProbe = perPort
-				var icmpSums []uint16
-				for _, p := range []Probe{{}, {Seq: 1, TTL: 7, Size: 100}, {Seq: 0x7001, Size: 101}, {Seq: 300, TTL: 255, Size: 9000}, {Seq: 30000}} {
-					pkt := build(t, f, p)
-					v, err := ParsePacket(pkt)
-					if err != nil {
-						t.Fatal(err)
-					}
-					want := Packet{
-						Version: 4, Src: f.Src, Dst: f.Dst, TTL: 64, Number: numberOf(proto, !v6), Proto: proto, DF: true,
-						ID: uint32(p.Seq), HeaderLen: ipv4Len, Len: f.MinSize(), Payload: pkt[f.ipLen():],
-					}
-					if v6 {
-						want.Version, want.HeaderLen, want.ID = 6, ipv6Len, 0
-					}
-					if p.Size > 0 {
-						want.Len = p.Size
-					}
-					if p.TTL > 0 {
-						want.TTL = p.TTL
-					}
-					if diff := cmp.Diff(want, v, addrs, cmp.AllowUnexported(Packet{})); diff != "" {
-						t.Errorf("%v of %+v (-want +got):\n%s", p, f, diff)
-					}
-					if !v6 && Checksum(pkt[:ipv4Len]) != 0 {
-						t.Errorf("%v of %+v: wrong header checksum", p, f)
-					}
-					if c := transportSum(t, pkt); c != 0 {
-						t.Errorf("%v of %+v: transport checksum off by %#x", p, f, c)
-					}
-					// Every cut down to what RFC 792 promises shows the probe.
-					for n := len(pkt); n >= f.ipLen()+8; n -= 1 + n/50 {
-						seq, q, err := MatchQuote(pkt[:n], f)
-						if err != nil || seq != p.Seq || q.Len != n-f.ipLen() || q.TTL != v.TTL {
-							t.Fatalf("%v of %+v: a quote of %d bytes gives %d, %+v, %v", p, f, n, seq, q, err)
-						}
-					}
-					icmpSums = append(icmpSums, binary.BigEndian.Uint16(v.Payload[2:]))
+			f := testFlow(proto, v6)
+			var icmpSums []uint16
+			for _, p := range []Probe{{}, {Seq: 1, TTL: 7, Size: 100}, {Seq: 0x7001, Size: 101}, {Seq: 300, TTL: 255, Size: 9000}, {Seq: 30000}} {
+				pkt := build(t, f, p)
+				v, err := ParsePacket(pkt)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if proto == ICMP {
-					for _, c := range icmpSums {
-						if c != icmpSums[0] {
-							t.Errorf("ICMP checksums differ within the flow: %x", icmpSums)
-						}
+				want := Packet{
+					Version: 4, Src: f.Src, Dst: f.Dst, TTL: 64, Number: numberOf(proto, !v6), Proto: proto, DF: true,
+					ID: uint32(p.Seq), HeaderLen: ipv4Len, Len: f.MinSize(), Payload: pkt[f.ipLen():],
+				}
+				if v6 {
+					want.Version, want.HeaderLen, want.ID = 6, ipv6Len, 0
+				}
+				if p.Size > 0 {
+					want.Len = p.Size
+				}
+				if p.TTL > 0 {
+					want.TTL = p.TTL
+				}
+				if diff := cmp.Diff(want, v, addrs, cmp.AllowUnexported(Packet{})); diff != "" {
+					t.Errorf("%v of %+v (-want +got):\n%s", p, f, diff)
+				}
+				if !v6 && Checksum(pkt[:ipv4Len]) != 0 {
+					t.Errorf("%v of %+v: wrong header checksum", p, f)
+				}
+				if c := transportSum(t, pkt); c != 0 {
+					t.Errorf("%v of %+v: transport checksum off by %#x", p, f, c)
+				}
+				// Every cut down to what RFC 792 promises shows the probe.
+				for n := len(pkt); n >= f.ipLen()+8; n -= 1 + n/50 {
+					seq, q, err := MatchQuote(pkt[:n], f)
+					if err != nil || seq != p.Seq || q.Len != n-f.ipLen() || q.TTL != v.TTL {
+						t.Fatalf("%v of %+v: a quote of %d bytes gives %d, %+v, %v", p, f, n, seq, q, err)
+					}
+				}
+				icmpSums = append(icmpSums, binary.BigEndian.Uint16(v.Payload[2:]))
+			}
+			if proto == ICMP {
+				for _, c := range icmpSums {
+					if c != icmpSums[0] {
+						t.Errorf("ICMP checksums differ within the flow: %x", icmpSums)
 					}
 				}
 			}
@@ -93,8 +90,6 @@ func TestBuild(t *testing.T) {
 
 func TestBuildErrors(t *testing.T) {
 	udp := testFlow(UDP, false)
-	perPort := udp
-	perPort.PortPerProbe = true
 	mixed := udp
 	mixed.Dst = server6
 	mapped := udp
@@ -115,8 +110,6 @@ func TestBuildErrors(t *testing.T) {
 		{"large", udp, Probe{Size: 65536}, ErrSize},
 		{"large TCP", testFlow(TCP, false), Probe{Size: 60000}, ErrSize},
 		{"no checksum for it", udp, Probe{Seq: 0xffff}, ErrSeq},
-		{"ports end", perPort, Probe{Seq: 0xffff - 33434 + 1}, ErrSeq},
-		{"last port", perPort, Probe{Seq: 0xffff - 33434}, nil},
 		{"last checksum", udp, Probe{Seq: 0xfffe}, nil},
 		{"largest", udp, Probe{Size: 65535}, nil},
 	}
@@ -246,8 +239,6 @@ func icmpPacket(tb testing.TB, m icmp.Message, v6 bool) []byte {
 func TestParseReply(t *testing.T) {
 	udp, echo, syn := testFlow(UDP, false), testFlow(ICMP, false), testFlow(TCP, false)
 	echo6, udp6 := testFlow(ICMP, true), testFlow(UDP, true)
-	perPort := udp
-	perPort.PortPerProbe = true
 	probe := Probe{Seq: 700, Size: 120}
 	fail := func(f Flow, m Message) []byte {
 		b, err := ErrorFor(nil, build(t, f, probe), m)
@@ -270,7 +261,7 @@ func TestParseReply(t *testing.T) {
 	}
 	data := func(f Flow, payload string) []byte { // from the probed port
 		b := appendHeader(nil, header{src: f.Dst, dst: f.Src, number: numUDP}, udpLen+len(payload))
-		b = binary.BigEndian.AppendUint16(b, f.port(700))
+		b = binary.BigEndian.AppendUint16(b, f.DstPort)
 		b = binary.BigEndian.AppendUint16(b, f.SrcPort)
 		return append(append(b, 0, 0, 0, 0), payload...)
 	}
@@ -300,7 +291,6 @@ func TestParseReply(t *testing.T) {
 		{"SYN-ACK", syn, synAck, PortReply, nil},
 		{"RST that acknowledges data", syn, rst, PortReply, nil},
 		{"echo reply", echo, pong, EchoReply, nil},
-		{"UDP data to a numbered port", perPort, data(perPort, "hello"), PortReply, nil},
 		{"UDP data that echoes", udp, data(udp, string(build(t, udp, probe)[28:])), PortReply, nil},
 		{"UDP data", udp, data(udp, "hello, world"), PortReply, ErrUnnumbered},
 		{"UDP data from another port", udp, corrupt(data(udp, "x"), 20), 0, ErrNotOurs},
