@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,8 +111,9 @@ func TestInterruptedTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := linesOf(t, b)
-	if last := lines[len(lines)-1]; last.Kind != trace.ResultLine || !last.Result.Reached {
-		t.Errorf("the recording ends with %q", last.Kind)
+	if last := lines[len(lines)-1]; last.Kind != trace.ResultLine || !last.Result.Reached ||
+		!slices.ContainsFunc(last.Result.Warnings, func(w string) bool { return strings.HasPrefix(w, "interrupted: ") }) {
+		t.Errorf("the recording ends with %q: %+v", last.Kind, last.Result)
 	}
 	cut := b[:bytes.LastIndexByte(bytes.TrimSpace(b), '\n')+1] // as a full disk or a crash leaves it
 	if err := os.WriteFile(recording, cut, 0o600); err != nil {

@@ -18,6 +18,8 @@ type Env struct {
 	OutTerminal, ErrTerminal bool
 	// Width is the width of the output in columns. Zero means 80.
 	Width int
+	// Hostname is this host's name; empty means unknown.
+	Hostname string
 	// Getenv reads the environment. Nil means an empty one.
 	Getenv func(string) string
 	// Argv is the command line as typed, for the report. Nil means the
@@ -35,6 +37,7 @@ func Host() Env {
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:      os.Getenv,
 	}
+	env.Hostname, _ = os.Hostname() // an unknown name is no reason to stop
 	if env.OutTerminal {
 		if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
 			env.Width = w

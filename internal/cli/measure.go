@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/internal/diagnose"
 	"github.com/whyslow/whyslow/internal/netprobe"
+	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports/render"
 	"github.com/whyslow/whyslow/trace"
 )
@@ -71,7 +73,39 @@ func measure[T any](ctx context.Context, c *common, what string, f func(context.
 	case m.v == nil || m.err != nil && mctx.Err() == nil:
 		return m.v, explain(what, m.err)
 	}
+	noteCut(m.v, c.cut(ctx, mctx))
 	return m.v, nil
+}
+
+// cut says what ended a measurement under --max-time before it was through; ""
+// if nothing did.
+func (c *common) cut(ctx, bounded context.Context) string {
+	const rest = "what is missing here was not measured any more"
+	switch {
+	case ctx.Err() != nil:
+		return "interrupted: " + rest
+	case errors.Is(bounded.Err(), context.DeadlineExceeded):
+		return fmt.Sprintf("ended by --max-time %v: %s", c.maxTime, rest)
+	}
+	return ""
+}
+
+// noteCut adds that to the result of an instrument: whoever reads it later has
+// not seen the exit status.
+func noteCut(res any, why string) {
+	if why == "" {
+		return
+	}
+	switch r := res.(type) {
+	case *trace.Result:
+		r.Warnings = append(r.Warnings, why)
+	case *pmtu.Result:
+		r.Warnings = append(r.Warnings, why)
+	case *dnscheck.Result:
+		r.Warnings = append(r.Warnings, why)
+	case *httpcheck.Result:
+		r.Warnings = append(r.Warnings, why)
+	}
 }
 
 // bounded applies --max-time.
@@ -167,14 +201,14 @@ func (c *common) names() (func(context.Context, netip.Addr) string, error) {
 	return diagnose.Names(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53), nil
 }
 
-// originLookup returns a function that finds the autonomous system of an
-// address in a zone, the usual one if empty.
-func (c *common) originLookup(zone string) (func(context.Context, netip.Addr) *trace.AS, error) {
+// newOrigins prepares the lookup of autonomous systems in a zone, the usual one
+// if empty.
+func (c *common) newOrigins(zone string) (*diagnose.Origins, error) {
 	cfg, err := dnscheck.LoadResolvConf(c.resolvConf)
 	if err != nil {
 		return nil, err
 	}
-	return diagnose.Origins(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53, zone), nil
+	return diagnose.NewOrigins(&dnscheck.Host{Source: c.source, Interface: c.iface}, cfg, 53, zone), nil
 }
 
 // progress is one line on a terminal that tells what is being done. On

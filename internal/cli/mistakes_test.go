@@ -45,6 +45,12 @@ func TestMistakesOfThisHostAreNoVerdicts(t *testing.T) {
 		refused(t, []string{command, "fe80::1%nosuch"}, `"nosuch" is no interface of this host`)
 		refused(t, []string{command, "224.0.0.1"}, "the address of a group or of all")
 	}
+	for _, command := range []string{"trace", "pmtu"} {
+		refused(t, []string{command, "0.0.0.0"}, "this host itself is 127.0.0.1")
+		refused(t, []string{command, "http://[::]:8080/"}, "this host itself is 127.0.0.1")
+		refused(t, []string{command, "127.0.0.1", "-I", "-p", "80"}, "-p, --port: ICMP echo has no ports")
+	}
+	refused(t, []string{"trace", "127.0.0.1", "127.0.0.2", "--format", "html"}, "jsonl")
 	refused(t, []string{"dns", "localhost", "@::1", "--source", "127.0.0.1"}, "@::1: --source: 127.0.0.1 cannot reach ::1")
 }
 

@@ -45,7 +45,7 @@ func unwritten(failed ...error) error {
 
 // show writes a result to stdout.
 func show[T any](env *Env, c *common, forms render.Forms[T], v *T) error {
-	opt := render.Options{Width: min(env.Width, maxWidth), Verbose: c.verbose, Color: c.useColor(env)}
+	opt := render.Options{Width: min(env.Width, maxWidth), Verbose: c.verbose, Color: c.useColor(env), Host: env.Hostname}
 	// In one piece: a result is not to be torn apart by progress, or by an
 	// error half way.
 	b, err := rendered(forms, c.format, v, opt)
@@ -62,7 +62,7 @@ func show[T any](env *Env, c *common, forms render.Forms[T], v *T) error {
 func save[T any](env *Env, c *common, forms render.Forms[T], v *T) error {
 	var failed []string
 	for _, o := range c.outputs {
-		b, err := rendered(forms, o.format, v, render.Options{Verbose: c.verbose})
+		b, err := rendered(forms, o.format, v, render.Options{Verbose: c.verbose, Host: env.Hostname})
 		if err == nil {
 			err = writeFile(o.path, b)
 		}

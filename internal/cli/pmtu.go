@@ -64,7 +64,10 @@ func runPMTU(ctx context.Context, env *Env, o *pmtuOptions, arg string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.target(ctx, arg)
+	if err := o.method.checkPort(o.port); err != nil {
+		return err
+	}
+	t, err := o.traceable(ctx, arg)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,9 @@ func runShow(ctx context.Context, env *Env, c *common, path string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	elsewhere := *env
+	elsewhere.Hostname = "" // who measured, nobody wrote down
+	env = &elsewhere
 	name := path
 	if path == "-" {
 		name = "standard input"

@@ -77,6 +77,16 @@ func (c *common) target(ctx context.Context, arg string) (target, error) {
 	return t, c.checkNameservers(ctx, t.host)
 }
 
+// traceable is target for an instrument that sends probes: the address that
+// stands for "this host" in a program's own connects is none on the wire.
+func (c *common) traceable(ctx context.Context, arg string) (target, error) {
+	t, err := c.target(ctx, arg)
+	if a, perr := netip.ParseAddr(t.host); err == nil && perr == nil && a.IsUnspecified() {
+		return t, usagef("%s: no packet can be sent to this address; this host itself is 127.0.0.1 or ::1", quoted(arg))
+	}
+	return t, err
+}
+
 // withScheme completes a bare host to a URL and refuses what has, or seems to
 // have, another scheme than http and https.
 func withScheme(arg string) (s string, bare bool, err error) {

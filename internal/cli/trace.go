@@ -3,11 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/whyslow/whyslow/internal/diagnose"
 	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/reports/render"
 	"github.com/whyslow/whyslow/trace"
@@ -27,8 +29,9 @@ type traceOptions struct {
 	noMTU    bool
 	samples  int
 	flows    int // to find parallel paths with; 0 is none
-	origins  bool
+	asn      bool
 	asnZone  string
+	origins  *diagnose.Origins // nil if not asked for
 	live     bool
 }
 
@@ -49,6 +52,15 @@ func (m method) choose() (netprobe.Method, error) {
 		return 0, usagef("-I, -U and -T exclude each other")
 	}
 	return chosen, nil
+}
+
+// checkPort refuses a port where there are none. traceroute takes -p with -I
+// for the first sequence number, which says nothing of the path.
+func (m method) checkPort(port uint16) error {
+	if m.icmp && port > 0 {
+		return usagef("-p, --port: ICMP echo has no ports; take -U or -T, or leave -p out")
+	}
+	return nil
 }
 
 func newTrace(env *Env) *cobra.Command {
@@ -90,10 +102,10 @@ told apart from one that forwards slowly: what counts is what lies behind it.`,
 	fs.VarP(countValue{&o.maxHops, 1, 64}, "max-hops", "m", "the largest TTL (default 30)")
 	fs.VarP(newDuration(&o.wait, 10*time.Millisecond, time.Minute), "wait", "w", "wait this long for each answer (default 1.2 for the destination, about 0.25 for a hop)")
 	fs.BoolVarP(&o.noNames, "numeric", "n", false, "look up no names")
-	fs.BoolVar(&o.origins, "asn", false, "look up whose each address is: AS number and name; a third party learns of it, by DNS")
+	fs.BoolVar(&o.asn, "asn", false, "look up whose each address is: AS number and name; a third party learns of it, by DNS")
 	fs.Var(textValue{&o.asnZone, "ZONE"}, "asn-zone", "ask this zone for --asn (default asn.cymru.com)")
 	o.samples = 100
-	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss; 0 is none")
+	fs.Var(countValue{&o.samples, 0, 1000}, "samples", "echoes to the destination and to each router that tell real loss, and TCP connects to it, of these 20 at most; 0 is none")
 	fs.Var(countValue{&o.flows, 2, 512}, "paths", "find parallel paths (ECMP) with up to N flows, and the bad one among them")
 	fs.BoolVar(&o.live, "live", false, "redraw the table in place until q is pressed, then print it; ? shows the keys")
 	fs.BoolVar(&o.noMTU, "no-mtu", false, "do not measure the path MTU")
@@ -111,7 +123,7 @@ func runTrace(ctx context.Context, env *Env, o *traceOptions, arg string) error 
 	if err != nil {
 		return err
 	}
-	t, err := o.target(ctx, arg)
+	t, err := o.traceable(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -155,10 +167,28 @@ func (o *traceOptions) checkTrace(env *Env) error {
 	if o.rounds > 0 && o.queries > 0 {
 		return usagef("-q, --queries and -c, --count exclude each other: both say how many probes each hop gets")
 	}
+	if err := o.method.checkPort(o.port); err != nil {
+		return err
+	}
+	if o.asn || o.asnZone != "" {
+		var err error
+		if o.origins, err = o.newOrigins(o.asnZone); err != nil {
+			return explain("reading the resolver configuration", err)
+		}
+	}
 	if o.live {
 		return o.checkLive(env)
 	}
 	return nil
+}
+
+// noteOrigins says that the AS numbers are missing because nobody could be
+// asked, which looks like addresses that have none.
+func (o *traceOptions) noteOrigins(res *trace.Result) {
+	if o.origins != nil && o.origins.Unanswered() {
+		res.Warnings = append(res.Warnings, fmt.Sprintf(
+			"--asn: nobody answered for %s within the time of the trace; whyslow dns %[1]s tells whether the resolver works", o.origins.Zone()))
+	}
 }
 
 // options are what the flags mean to the instrument.
@@ -178,8 +208,8 @@ func (o *traceOptions) options(t target, m netprobe.Method) (trace.Options, erro
 	if !o.noNames {
 		opt.Names, err = o.names()
 	}
-	if err == nil && (o.origins || o.asnZone != "") {
-		opt.Origin, err = o.originLookup(o.asnZone)
+	if o.origins != nil {
+		opt.Origin = o.origins.Find
 	}
 	return opt, err
 }

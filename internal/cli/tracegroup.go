@@ -45,7 +45,7 @@ func runTraces(ctx context.Context, env *Env, o *traceOptions, args []string) er
 	}
 	all := make([]*traced, len(args))
 	for i, arg := range args {
-		t, err := o.target(ctx, arg)
+		t, err := o.traceable(ctx, arg)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,14 @@ func runTraces(ctx context.Context, env *Env, o *traceOptions, args []string) er
 	rec := newRecorder(env, &o.common)
 	bounded, cancel := o.bounded(ctx)
 	defer cancel()
-	_, ok := await(bounded, func(ctx context.Context) error {
-		o.traces(ctx, p, rec, all, m)
+	_, ok := await(bounded, func(bounded context.Context) error {
+		o.traces(bounded, p, rec, all, m)
+		for _, t := range all {
+			if t.res != nil {
+				o.noteOrigins(t.res)
+				noteCut(t.res, o.cut(ctx, bounded))
+			}
+		}
 		return nil
 	})
 	p.done()
@@ -86,7 +92,7 @@ func checkSeveral(c *common) error {
 			continue
 		}
 		if _, err := forms.ByName(f.format); err != nil {
-			return usagef("%s holds one trace, and here are several: take %s", f.format, alternatives(forms.Names()))
+			return usagef("%s holds one trace, and here are several: take %s", f.format, alternatives(append(forms.Names(), formatLines)))
 		}
 	}
 	return nil
@@ -122,7 +128,9 @@ func (o *traceOptions) traces(ctx context.Context, p *progress, rec *recorder, a
 				t.err = explain("tracing "+t.target.host, err)
 			}
 		}
-		t.res.Elapsed = millis.Of(time.Since(t.res.Started))
+		if t.res != nil {
+			t.res.Elapsed = millis.Of(time.Since(t.res.Started))
+		}
 	})
 }
 

@@ -26,6 +26,9 @@ func (o *traceOptions) trace(ctx context.Context, p *progress, rec *recorder, t 
 	}
 	opt.Network, opt.Dst = &netprobe.Host{}, dst
 	res, err := o.whole(ctx, p, rec, t, opt)
+	if res != nil {
+		o.noteOrigins(res)
+	}
 	if res != nil && !res.Started.IsZero() {
 		res.Elapsed = millis.Of(time.Since(res.Started)) // with all that was measured beside the trace
 	}
@@ -55,13 +58,17 @@ func (o *traceOptions) whole(ctx context.Context, p *progress, rec *recorder, t 
 	return res, o.paths(ctx, opt, res)
 }
 
+// mostConnects bounds the TCP connects that sample a destination: each costs its
+// server one.
+const mostConnects = 20
+
 // beside measures what is measured beside a trace.
 func (o *traceOptions) beside(ctx context.Context, opt trace.Options, res *trace.Result) (err error) {
 	mtu := make(chan *pmtu.Result, 1)
 	go func() { mtu <- o.mtu(ctx, opt, res) }()
 	if o.samples > 0 {
 		err = trace.Sample(ctx, res, trace.SampleOptions{
-			Network: opt.Network, Count: o.samples, Port: opt.Port, Source: o.source, Interface: o.iface,
+			Network: opt.Network, Count: o.samples, TCPCount: min(o.samples, mostConnects), Port: opt.Port, Source: o.source, Interface: o.iface,
 		})
 	}
 	addMTU(res, <-mtu)

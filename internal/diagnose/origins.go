@@ -28,22 +28,11 @@ const (
 	maxOriginTXT = 16   // records read of one answer: a prefix may have several origins
 )
 
-// Origins returns a function that looks up the autonomous system of an address
-// in the DNS, at the configured resolvers; nil where it has none. It suits
-// trace.Options.Origin. Zero is no port. Empty is Team Cymru's zone.
-//
-// It tells the zone's owner whom somebody traces, so it is for those who ask
+// Origins looks up the autonomous systems of addresses in the DNS. It tells the zone's owner whom somebody traces, so it is for those who ask
 // for it. What is told is the network of an address, the first 24 bits of it or
 // 48, and each only once. Addresses that no registry assigns to anybody are not
 // asked for; a zone of one's own is asked for private ones too.
-func Origins(ex dnscheck.Exchanger, conf *dnscheck.Config, port uint16, zone string) func(context.Context, netip.Addr) *trace.AS {
-	zone = strings.ToLower(strings.Trim(zone, "."))
-	o := &origins{asker: asker{ex, conf, port}, zone: cmp.Or(zone, originZone), own: zone != "" && zone != originZone,
-		networks: make(map[netip.Prefix]*network), names: make(map[uint32]string)}
-	return o.find
-}
-
-type origins struct {
+type Origins struct {
 	asker
 	zone string
 	own  bool // the zone is not the public one
@@ -51,6 +40,27 @@ type origins struct {
 	mu       sync.Mutex
 	networks map[netip.Prefix]*network
 	names    map[uint32]string
+	asked    int // prefixes asked for
+	answered int // of these, by anybody
+}
+
+// NewOrigins asks the configured resolvers, at a port of which zero is none, in
+// a zone, by default Team Cymru's.
+func NewOrigins(ex dnscheck.Exchanger, conf *dnscheck.Config, port uint16, zone string) *Origins {
+	zone = strings.ToLower(strings.Trim(zone, "."))
+	return &Origins{asker: asker{ex, conf, port}, zone: cmp.Or(zone, originZone), own: zone != "" && zone != originZone,
+		networks: make(map[netip.Prefix]*network), names: make(map[uint32]string)}
+}
+
+// Zone is the zone that is asked.
+func (o *Origins) Zone() string { return o.zone }
+
+// Unanswered reports whether something was asked for and nobody has answered
+// anything: then that no origin is known says nothing of the addresses.
+func (o *Origins) Unanswered() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked > 0 && o.answered == 0
 }
 
 // network is what is known of the addresses that share a question.
@@ -69,7 +79,9 @@ func (n *network) copy() *trace.AS {
 	return &as
 }
 
-func (o *origins) find(ctx context.Context, addr netip.Addr) *trace.AS {
+// Find returns the origin of an address, nil where it has none or nobody answers.
+// It suits trace.Options.Origin.
+func (o *Origins) Find(ctx context.Context, addr netip.Addr) *trace.AS {
 	addr = addr.Unmap().WithZone("")
 	if !o.asks(addr) {
 		return nil
@@ -109,7 +121,7 @@ func (o *origins) find(ctx context.Context, addr netip.Addr) *trace.AS {
 }
 
 // asks reports whether an address can have an origin.
-func (o *origins) asks(a netip.Addr) bool {
+func (o *Origins) asks(a netip.Addr) bool {
 	if !a.IsGlobalUnicast() || a.IsLoopback() {
 		return false
 	}
@@ -136,8 +148,14 @@ func unassigned(a netip.Addr) bool {
 }
 
 // ask fills n and forgets it again if nobody answered.
-func (o *origins) ask(ctx context.Context, prefix netip.Prefix, n *network) {
+func (o *Origins) ask(ctx context.Context, prefix netip.Prefix, n *network) {
 	m := o.any(ctx, originName(prefix.Addr(), o.zone), dns.TypeTXT)
+	o.mu.Lock()
+	o.asked++
+	if m != nil {
+		o.answered++
+	}
+	o.mu.Unlock()
 	if m != nil {
 		n.as = originOf(m, prefix.Addr())
 	}
@@ -155,7 +173,7 @@ func (o *origins) ask(ctx context.Context, prefix netip.Prefix, n *network) {
 }
 
 // name is the name of an autonomous system, "" if unknown.
-func (o *origins) name(ctx context.Context, number uint32) string {
+func (o *Origins) name(ctx context.Context, number uint32) string {
 	o.mu.Lock()
 	name, known := o.names[number]
 	o.mu.Unlock()

@@ -33,7 +33,7 @@ func TestOriginsFromNSD(t *testing.T) {
 	t.Cleanup(func() { _ = d.Close() })
 	conf := &dnscheck.Config{Nameservers: []netip.Addr{resolverAddr}}
 	res, err := trace.Run(t.Context(), trace.Options{Dst: webAddr, NamesGrace: 2 * time.Second,
-		Origin: diagnose.Origins(&dnscheck.Host{}, conf, 53, "as.example")})
+		Origin: diagnose.NewOrigins(&dnscheck.Host{}, conf, 53, "as.example").Find})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestOrigins(t *testing.T) {
 		"0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.origin6.as.example.": {"64504 | 2001:db8::/32 | ZZ | iana | "},
 	}}
 	synctest.Test(t, func(t *testing.T) {
-		origin := Origins(x, oneResolver(), 53, ownZone+".")
+		origin := NewOrigins(x, oneResolver(), 53, ownZone+".").Find
 		for _, tt := range []struct {
 			addr string
 			want *trace.AS
@@ -104,7 +104,7 @@ func TestOrigins(t *testing.T) {
 func TestOriginsAskOncePerNetwork(t *testing.T) {
 	x := &texts{records: map[string][]string{"0.2.0.192.origin.as.example.": {"64500 | 192.0.2.0/24 | ZZ"}}}
 	synctest.Test(t, func(t *testing.T) {
-		origin := Origins(x, oneResolver(), 53, ownZone)
+		origin := NewOrigins(x, oneResolver(), 53, ownZone).Find
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -131,7 +131,7 @@ func TestOriginsOfSpecialAddressesAreNotAsked(t *testing.T) {
 	for _, zone := range []string{"", originZone, "ASN.cymru.com"} {
 		x := new(texts)
 		synctest.Test(t, func(t *testing.T) {
-			origin := Origins(x, oneResolver(), 53, zone)
+			origin := NewOrigins(x, oneResolver(), 53, zone).Find
 			for _, a := range append(special, "") {
 				addr, _ := netip.ParseAddr(a)
 				if as := origin(context.Background(), addr); as != nil || len(x.asked) > 0 {
@@ -150,7 +150,8 @@ func TestOriginsOfSpecialAddressesAreNotAsked(t *testing.T) {
 func TestOriginsAfterTimeout(t *testing.T) {
 	x := &texts{records: map[string][]string{"0.2.0.192.origin.as.example.": {"64500 | 192.0.2.0/24 | ZZ"}}}
 	synctest.Test(t, func(t *testing.T) {
-		origin := Origins(x, oneResolver(), 53, ownZone)
+		o := NewOrigins(x, oneResolver(), 53, ownZone)
+		origin := o.Find
 		x.down.Store(true)
 		var wg sync.WaitGroup
 		for range 3 {
@@ -164,22 +165,28 @@ func TestOriginsAfterTimeout(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		if !o.Unanswered() {
+			t.Error("a dead resolver looks like addresses without an origin")
+		}
 		x.down.Store(false)
 		if as := origin(context.Background(), netip.MustParseAddr("192.0.2.1")); as == nil {
 			t.Error("no origin once the resolver answers")
+		}
+		if o.Unanswered() {
+			t.Error("unanswered, once somebody has answered")
 		}
 	})
 }
 
 func TestOriginsStayBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := Origins(new(texts), oneResolver(), 53, ownZone)
+		o := NewOrigins(new(texts), oneResolver(), 53, ownZone).Find
 		for i := range 3 * maxOrigins {
 			o(context.Background(), netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}))
 		}
-		x := &origins{asker: asker{new(texts), oneResolver(), 53}, own: true, networks: make(map[netip.Prefix]*network), names: map[uint32]string{}}
+		x := &Origins{asker: asker{new(texts), oneResolver(), 53}, own: true, networks: make(map[netip.Prefix]*network), names: map[uint32]string{}}
 		for i := range 2*maxOrigins + 5 {
-			x.find(context.Background(), netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}))
+			x.Find(context.Background(), netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}))
 			x.name(context.Background(), uint32(i+1))
 		}
 		if len(x.networks) > maxOrigins || len(x.names) > maxOrigins {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,12 +11,13 @@ import (
 )
 
 // MTR writes a path as `mtr --report-wide` does, the form that network
-// operators ask for in tickets, and the reading below it. Unlike there, a time
-// that was not measured is a dash, and a silent hop has no times of 0.
-func MTR(w io.Writer, t *trace.Result, _ Options) error {
+// operators ask for in tickets, and below it, as comments, what it leads to and
+// the reading. Unlike there, a time that was not measured is a dash, and a silent
+// hop has no times of 0. HOST is the host that measured, as there.
+func MTR(w io.Writer, t *trace.Result, opt Options) error {
 	t = rewrite(t, visible)
 	rows := mtrRows(t)
-	head := "HOST: " + nonEmpty(" ", t.Target.Name, parenthesised(addrText(t.Target.Addr), t.Target.Name))
+	head := "HOST: " + cmp.Or(Terminal(opt.Host, 0), "-")
 	width := columns(head)
 	for _, r := range rows {
 		width = max(width, columns(r.host))
@@ -26,6 +28,7 @@ func MTR(w io.Writer, t *trace.Result, _ Options) error {
 	for _, r := range rows {
 		b.WriteString(strings.TrimRight(pad(r.host, width, false)+r.numbers, " ") + "\n")
 	}
+	fmt.Fprintf(&b, "# to %s by %s\n", nonEmpty(" ", t.Target.Name, parenthesised(addrText(t.Target.Addr), t.Target.Name)), t.Method)
 	for _, s := range t.Reading {
 		fmt.Fprintf(&b, "# %s %s\n", s.Rule, s.Text)
 	}

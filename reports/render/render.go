@@ -21,6 +21,9 @@ type Options struct {
 	// Verbose adds every sample and every hop, where the form shows only what
 	// carries the verdict.
 	Verbose bool
+	// Host is the name of the host that measured, for mtr's form only; empty
+	// where that is not known, as of a saved result.
+	Host string
 }
 
 // FuncOf writes a T in one form. The options that do not concern the form are

@@ -81,17 +81,22 @@ func TestTraceCSV(t *testing.T) {
 
 func TestMTRBlock(t *testing.T) {
 	const want = `Start: 2026-01-02T03:04:05+0000
-HOST: www.example.com (203.0.113.80)                              Loss%   Snt   Last   Avg  Best  Wrst StDev
+HOST: -                                                           Loss%   Snt   Last   Avg  Best  Wrst StDev
   1. AS???     gw.example.net (192.0.2.1)                          0.0%    10    0.5   0.6   0.4   1.2   0.2
   2. AS???     ???                                               100.0%    10      -     -     -     -     -
   3. AS64500   =HYPERLINK("http://evil.example") (198.51.100.9)   20.0%    10   10.5  11.1  10.0  13.0   1.2
     |   +-- [MPLS: Lbl 16004 TC 2 S 0 TTL 1]
     |   +-- [MPLS: Lbl 24 TC 0 S 1 TTL 1]
      AS???     198.51.100.10
+# to www.example.com (203.0.113.80) by icmp
 # R4 hop 2 answers no probe, but what lies behind does: silent, not broken
 `
 	if got := single(t, render.TraceForms(), "mtr", labelled()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	var named bytes.Buffer
+	if err := render.MTR(&named, labelled(), render.Options{Host: "ops\x1b1"}); err != nil || !strings.Contains(named.String(), "\nHOST: ops\\x1b1 ") {
+		t.Errorf("HOST is not the host that measured: %v\n%s", err, named.String())
 	}
 	plain := labelled()
 	plain.Hops[2].Replies[0].AS = nil
