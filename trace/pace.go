@@ -68,6 +68,14 @@ func (p *pace) burst() int {
 	return max(n, 0)
 }
 
+// ebbed reports whether the answers stopped: every probe that was answered left
+// before every one that was not. False unless there are both, and few.
+func (p *pace) ebbed() bool {
+	n := p.burst()
+	lost := p.first[n:]
+	return n > 0 && len(lost) > 0 && len(p.latest) == 0 && !slices.ContainsFunc(lost, func(o outcome) bool { return o.answered })
+}
+
 // spaced recognises loss that is gone where probes are far enough apart. Every
 // is then the least distance at which all were answered.
 func (p *pace) spaced() *Limit {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -19,7 +20,7 @@ func Read(res *Result) []Sentence {
 	}
 	r := reader{res: res, segments: Segments(res), loss: LossAt(res)}
 	for _, rule := range []func() []Sentence{
-		r.steps, r.lost, r.byProtocol, r.limits, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
+		r.steps, r.lost, r.byProtocol, r.limits, r.spent, r.silent, r.wayBack, r.queueing, r.several, r.labels, r.loop, r.cosmetic,
 		r.changed, r.translated, r.clamped, r.marked, r.hidden, r.closed,
 	} {
 		out = append(out, rule()...)
@@ -131,6 +132,80 @@ func (r *reader) limits() []Sentence {
 		}
 	}
 	return out
+}
+
+// spent is R3 where no sample tells: routers that answered their first probes
+// and none after have sent all the errors they had. Which probes chance loses
+// does not depend on when they left, so the more hops show it the surer it is.
+func (r *reader) spent() []Sentence {
+	if d := destinationSample(r.res); d != nil && d.Sent >= leastSample {
+		return nil
+	}
+	var ttls []int
+	others, chance := 0, 1.0
+	for i := range r.res.Hops {
+		h := &r.res.Hops[i]
+		if h.Silent || h.Received == h.Sent || h.Limit != nil || h.Shared {
+			continue
+		}
+		if a := h.Replies[0].ICMP; !h.Ebbed || a != "time exceeded" && a != portUnreachable {
+			others++
+			continue
+		}
+		ttls = append(ttls, h.TTL)
+		chance /= orders(h.Sent, h.Received)
+	}
+	if chance > spentByChance || 2*others >= len(ttls) {
+		return nil
+	}
+	noun, have := "hops", "their"
+	if len(ttls) == 1 {
+		noun, have = "hop", "its"
+	}
+	return []Sentence{say("R3", "%s %s answered the first probes and none after: %s ICMP errors were spent, most likely by a trace just before (Linux sends each asker six in a row, then one a second%s); that is no loss, and echoes (--samples 100) or slower rounds (-c 10) tell",
+		noun, ttlList(ttls), have, r.perSecond())}
+}
+
+// spentByChance is how often chance may look like errors that were spent.
+const spentByChance = 0.05
+
+// orders is in how many orders n probes can have k answers.
+func orders(n, k int) float64 {
+	ways := 1.0
+	for i := range k {
+		ways *= float64(n-i) / float64(i+1)
+	}
+	return ways
+}
+
+// perSecond amends what is said of Linux's limit for IPv6.
+func (r *reader) perSecond() string {
+	if r.res.Target.Addr.Is6() {
+		return "; by IPv6 ten a second"
+	}
+	return ""
+}
+
+// ttlList writes TTLs, runs of three or more as "2 to 5".
+func ttlList(ttls []int) string {
+	var parts []string
+	for i := 0; i < len(ttls); {
+		j := i
+		for j+1 < len(ttls) && ttls[j+1] == ttls[j]+1 {
+			j++
+		}
+		if j-i >= 2 {
+			parts = append(parts, fmt.Sprintf("%d to %d", ttls[i], ttls[j]))
+		} else {
+			j = i
+			parts = append(parts, fmt.Sprint(ttls[i]))
+		}
+		i = j + 1
+	}
+	if n := len(parts); n > 1 {
+		return strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	}
+	return strings.Join(parts, "")
 }
 
 // lossReaches reports whether packets are lost before a hop: what it leaves

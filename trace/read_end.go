@@ -12,7 +12,7 @@ import (
 // silent is R4: hops that nobody answered, and paths without an end.
 func (r *reader) silent() []Sentence {
 	var out []Sentence
-	var ttls []string
+	var ttls []int
 	var waited millis.Value
 	last := 0
 	for _, h := range r.res.Hops {
@@ -22,7 +22,7 @@ func (r *reader) silent() []Sentence {
 	}
 	for _, h := range r.res.Hops {
 		if h.Silent && h.TTL < last {
-			ttls = append(ttls, fmt.Sprint(h.TTL))
+			ttls = append(ttls, h.TTL)
 			waited = lesser(waited, h.Waited)
 		}
 	}
@@ -32,8 +32,12 @@ func (r *reader) silent() []Sentence {
 		if len(ttls) > 1 {
 			verb, noun = "answer", "hops"
 		}
-		out = append(out, say("R4", "%s %s %s no probe %s, but what lies behind does: silent or slow to answer, not broken%s",
-			noun, strings.Join(ttls, ", "), verb, within(waited), longer(waited, slowestRouter)))
+		what := "silent or slow to answer"
+		if len(ttls) >= 3 {
+			what = "silent, slow to answer, or without ICMP errors to send after a trace just before"
+		}
+		out = append(out, say("R4", "%s %s %s no probe %s, but what lies behind does: %s, not broken%s",
+			noun, ttlList(ttls), verb, within(waited), what, longer(waited, slowestRouter)))
 	}
 	if r.res.Reached {
 		return out

@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 			return res
 		}, []string{"R3: hop 2 (192.0.2.2) sent errors for 1 of 3 expired probes but answered 100 of 100 echoes", "R10: "}},
 		{"silent hop", func() *Result { return path(1, 0, 2) }, []string{"R4: hop 2 answers no probe"}},
-		{"silent hops", func() *Result { return path(1, 0, 0, 2) }, []string{"R4: hops 2, 3 answer no probe"}},
+		{"silent hops", func() *Result { return path(1, 0, 0, 2) }, []string{"R4: hops 2 and 3 answer no probe"}},
 		{"no end", func() *Result { return unreached(path(1, 2, 0)) },
 			[]string{"R4: nothing answers behind hop 2: test the destination by TCP"}},
 		{"no end to path probes", func() *Result {

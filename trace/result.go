@@ -84,6 +84,10 @@ type Hop struct {
 	Overall *Times `json:"overall,omitempty"`
 	// Limit is the pace to which the hop limits its errors; null if none shows.
 	Limit *Limit `json:"limit,omitempty"`
+	// Ebbed says that the answers stopped: of its few probes each that was
+	// answered left before each that was not. A router whose errors are spent
+	// looks so.
+	Ebbed bool `json:"ebbed,omitempty"`
 	// Direct is the loss and latency sample of the hop's address itself,
 	// asked by echo (not by an expiring TTL), so that error limits do not
 	// touch it. Null if not taken.

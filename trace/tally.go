@@ -143,7 +143,7 @@ func (t *tally) hop(ttl int, names map[netip.Addr]string, origins map[netip.Addr
 		return h, false
 	}
 	h.Loss = 1 - float64(t.received)/float64(t.sent)
-	h.Limit = t.pace.limit()
+	h.Limit, h.Ebbed = t.pace.limit(), t.pace.ebbed()
 	for i := range t.from {
 		rep := t.from[i].replier(names, origins)
 		if len(t.from) == 1 {
