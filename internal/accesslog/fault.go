@@ -15,12 +15,11 @@ const (
 	FaultNumber         // no number where one belongs
 	FaultAddress        // no address where one belongs
 	FaultJSON           // no JSON object
-	FaultNoFormat       // fits none of the formats known
 	numFaults
 )
 
 var faultTexts = [numFaults]string{"none", "longer than 1 MiB", "NUL bytes", "ends before the format does",
-	"does not fit the format", "goes on after the format's end", "no valid time", "no valid number", "no valid address", "no valid JSON object", "of an unknown format"}
+	"does not fit the format", "goes on after the format's end", "no valid time", "no valid number", "no valid address", "no valid JSON object"}
 
 func (f Fault) String() string {
 	if f >= numFaults {
@@ -28,6 +27,3 @@ func (f Fault) String() string {
 	}
 	return faultTexts[f]
 }
-
-// Error makes a Fault an error.
-func (f Fault) Error() string { return "accesslog: line " + f.String() }

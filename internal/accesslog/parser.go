@@ -364,3 +364,15 @@ func token(b []byte) bool {
 	}
 	return len(b) > 0
 }
+
+// strict parses without trying other ends: what Detect judges by.
+func (p *Parser) strict(line []byte, rec *Record) Fault {
+	if p.f.json {
+		return p.Parse(line, rec)
+	}
+	*rec = Record{Line: line, File: rec.File, Number: rec.Number, moment: p.f.moment}
+	if fault := p.straight(line, rec); fault != NoFault {
+		return fault
+	}
+	return p.finishTime(rec)
+}

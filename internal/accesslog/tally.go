@@ -24,9 +24,8 @@ type Tally[V any] struct {
 	limit  int
 	// shift: only addresses whose sampling hash begins with so many zero bits
 	// are kept.
-	shift   int
-	total   uint64
-	dropped uint64
+	shift int
+	total uint64
 }
 
 type tallyEntry[V any] struct {
@@ -38,7 +37,7 @@ const tallyBlock = 1 << 12
 
 // DefaultAddresses is how many distinct addresses a Tally holds if its caller
 // does not say.
-const DefaultAddresses = 4 << 20
+const DefaultAddresses = 2 << 20
 
 // NewTally returns an empty tally that holds limit distinct addresses; 0 means
 // DefaultAddresses.
@@ -59,7 +58,6 @@ func (t *Tally[V]) At(a netip.Addr) *V {
 	t.total++
 	key := a.As16()
 	if t.shift > 0 && !sampled(&key, t.shift) {
-		t.dropped++
 		return nil
 	}
 	mask := uint64(len(t.index) - 1)
@@ -72,10 +70,8 @@ func (t *Tally[V]) At(a netip.Addr) *V {
 	if t.n == t.limit {
 		t.thin()
 		if !sampled(&key, t.shift) {
-			t.dropped++
 			return nil
 		}
-		return t.insert(key)
 	}
 	return t.insert(key)
 }

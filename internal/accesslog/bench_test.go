@@ -1,0 +1,90 @@
+package accesslog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+)
+
+// realistic makes n combined lines as a busy site's log has them: several a
+// second, of a few hundred addresses, v6 among them, with common browsers.
+func realistic(n int) []byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	agents := []string{
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36",
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+		"curl/8.5.0", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+	}
+	var b bytes.Buffer
+	for i := range n {
+		addr := netip.AddrFrom4([4]byte{198, 51, byte(rng.IntN(4)), byte(rng.IntN(256))}).String()
+		if i%4 == 3 {
+			addr = fmt.Sprintf("2001:db8:%x:%x::%x", rng.IntN(16), rng.IntN(8), rng.IntN(65536))
+		}
+		s := i / 20
+		fmt.Fprintf(&b, "%s - - [10/Oct/2000:%02d:%02d:%02d -0700] \"GET /articles/%d/index.html?page=%d HTTP/1.1\" 200 %d \"https://www.example.com/list/%d\" \"%s\"\n",
+			addr, s/3600%24, s/60%60, s%60, rng.IntN(5000), rng.IntN(9), rng.IntN(100000), rng.IntN(100), agents[rng.IntN(len(agents))])
+	}
+	return b.Bytes()
+}
+
+// repeated yields a text again and again.
+type repeated struct {
+	text []byte
+	at   int
+	left int64
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.text[r.at:])
+	if r.at += n; r.at == len(r.text) {
+		r.at = 0
+	}
+	r.left -= int64(n)
+	return n, nil
+}
+
+func benchmarkRead(b *testing.B, opts Options, log []byte) {
+	b.Helper()
+	lines := bytes.Count(log, []byte("\n"))
+	size := int64(len(log)) / int64(lines)
+	b.SetBytes(size)
+	b.ReportAllocs()
+	src := Source{Name: "bench", Open: func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(&repeated{text: log, left: 1 << 62}), nil
+	}}
+	r := NewReader(b.Context(), opts, src)
+	defer r.Close()
+	var rec Record
+	for b.Loop() {
+		if err := r.Next(&rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if r.Stats().BrokenLines() > 0 {
+		b.Fatalf("broken lines: %v", r.Stats().Kept)
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	log := realistic(20000)
+	for _, name := range []string{"combined", "nginx_combined"} {
+		b.Run(name, func(b *testing.B) {
+			f, ok := Named(name, CompileOptions{})
+			if !ok {
+				b.Fatal("no such format")
+			}
+			benchmarkRead(b, Options{Format: f}, log)
+		})
+	}
+	b.Run("detected", func(b *testing.B) { benchmarkRead(b, Options{}, log) })
+	json := []byte(`{"time_iso8601":"2000-10-10T13:55:36-07:00","remote_addr":"192.0.2.1","remote_user":"","request":"GET /articles/1/index.html?page=2 HTTP/1.1","status":"200","body_bytes_sent":"51234","request_time":"0.100","http_referrer":"https://www.example.com/list/9","http_user_agent":"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36"}` + "\n")
+	b.Run("json", func(b *testing.B) { benchmarkRead(b, Options{}, json) })
+}

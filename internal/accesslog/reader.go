@@ -1,0 +1,379 @@
+package accesslog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+)
+
+// Source is one text to read: a file, standard input.
+type Source struct {
+	// Name for messages.
+	Name string
+	// Open returns the text as stored; what compresses it is found out.
+	Open func(context.Context) (io.ReadCloser, error)
+	// Live sources, such as a file that is followed, are read as far as they
+	// are there: nothing waits for more than one line.
+	Live bool
+	// Modified is when it was written last, zero if unknown.
+	Modified time.Time
+}
+
+// File is the source of a file. It is not opened before it is read.
+func File(path string) Source {
+	s := Source{Name: path, Open: func(context.Context) (io.ReadCloser, error) { return os.Open(path) }}
+	if fi, err := os.Stat(path); err == nil {
+		s.Modified = fi.ModTime()
+	}
+	return s
+}
+
+// Stdin is the source of a text that is open already, under the name "-".
+func Stdin(r io.Reader) Source {
+	return Source{Name: "-", Live: true, Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(r), nil }}
+}
+
+// Options of a Reader.
+type Options struct {
+	// Format of the lines. Nil means: of each source found from its lines.
+	Format *Format
+	// Compile is what formats found are compiled with.
+	Compile CompileOptions
+	// KeepBroken is how many broken lines are kept of each fault, to be shown.
+	// Zero means 5, less than zero none.
+	KeepBroken int
+}
+
+// BrokenLine is a line that could not be read.
+type BrokenLine struct {
+	Source string
+	Number int // from 1
+	Fault  Fault
+	// Text is hostile, and its first 512 bytes only.
+	Text []byte
+}
+
+// maxBrokenText bounds what is kept of a broken line.
+const maxBrokenText = 512
+
+// Stats is what a Reader has seen so far.
+type Stats struct {
+	// Lines in all; Records of them are requests, Blank are empty or comments,
+	// the others are broken.
+	Lines, Records, Blank int
+	// Bytes of text, decompressed.
+	Bytes int64
+	// Broken counts lines by fault.
+	Broken [numFaults]int
+	// Kept are the first broken lines of each fault.
+	Kept []BrokenLine
+	// Warnings are what is wrong with the sources themselves, each named.
+	Warnings []string
+	// Formats found, in the order of the sources; one for all if given.
+	Formats []Detection
+}
+
+// BrokenLines is how many lines could not be read.
+func (s *Stats) BrokenLines() int {
+	n := 0
+	for _, b := range s.Broken {
+		n += b
+	}
+	return n
+}
+
+// Reader reads the records of one log, whose sources follow each other. Close
+// it. It is not for several goroutines at once.
+type Reader struct {
+	ctx     func() error // ends the reading
+	open    func(Source) (io.ReadCloser, error)
+	opts    Options
+	sources []Source
+	at      int // the source being read, -1 before the first
+
+	lines  lines
+	closer []io.Closer
+	parser *Parser
+	format *Format
+	kind   string // of compression
+	stats  Stats
+	done   int64 // bytes of the sources before
+	err    error
+}
+
+// NewReader returns a reader of the sources, in this order. ctx ends it, and
+// is handed to the sources.
+func NewReader(ctx context.Context, opts Options, sources ...Source) *Reader {
+	if opts.KeepBroken == 0 {
+		opts.KeepBroken = 5
+	}
+	r := &Reader{opts: opts, sources: sources, at: -1, ctx: ctx.Err,
+		open: func(s Source) (io.ReadCloser, error) { return s.Open(ctx) }}
+	if opts.Format != nil {
+		r.use(opts.Format)
+		r.stats.Formats = []Detection{{Format: opts.Format, Sure: Certain}}
+	}
+	return r
+}
+
+func (r *Reader) use(f *Format) {
+	if r.format != f {
+		r.format, r.parser = f, f.NewParser()
+	}
+}
+
+// Format is that of the record read last, nil before the first.
+func (r *Reader) Format() *Format { return r.format }
+
+// Stats returns what was seen so far. It is valid until the next record.
+func (r *Reader) Stats() *Stats {
+	r.stats.Bytes = r.done + r.lines.offset
+	return &r.stats
+}
+
+// Next reads the next record into rec, and returns io.EOF after the last.
+// What cannot be read of a line or a source is in Stats and ends nothing; an
+// error is a source that could not be opened, or the context's.
+func (r *Reader) Next(rec *Record) error {
+	if r.err != nil {
+		return r.err
+	}
+	for {
+		if r.at < 0 || r.lines.r == nil {
+			if err := r.advance(); err != nil {
+				r.err = err
+				return err
+			}
+		}
+		line, fault, err := r.lines.next()
+		if err != nil {
+			r.finish(err)
+			continue
+		}
+		r.stats.Lines++
+		if r.stats.Lines&0xfff == 0 {
+			if err := r.ctx(); err != nil {
+				r.err = err
+				return err
+			}
+		}
+		if len(line) == 0 {
+			r.stats.Blank++
+			continue
+		}
+		rec.File, rec.Number = r.at, r.lines.number
+		if fault == NoFault {
+			fault = r.parser.Parse(line, rec)
+		}
+		if fault == NoFault {
+			r.stats.Records++
+			return nil
+		}
+		r.fault(line, fault)
+	}
+}
+
+// All yields the records; the one yielded is the same each time. The last pair
+// may be an error, with no record.
+func (r *Reader) All() iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		var rec Record
+		for {
+			err := r.Next(&rec)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fault counts a broken line.
+func (r *Reader) fault(line []byte, fault Fault) {
+	if line[0] == '#' {
+		r.stats.Blank++
+		return
+	}
+	r.stats.Broken[fault]++
+	if r.stats.Broken[fault] <= r.opts.KeepBroken {
+		r.stats.Kept = append(r.stats.Kept, BrokenLine{Source: r.sources[r.at].Name, Number: r.lines.number, Fault: fault,
+			Text: bytes.Clone(line[:min(len(line), maxBrokenText)])})
+	}
+}
+
+// maxWarnings bounds how many warnings are kept.
+const maxWarnings = 100
+
+func (r *Reader) warn(format string, args ...any) {
+	if len(r.stats.Warnings) < maxWarnings {
+		r.stats.Warnings = append(r.stats.Warnings, fmt.Sprintf(format, args...))
+	}
+}
+
+// advance opens the next source and finds its format.
+func (r *Reader) advance() error {
+	if err := r.ctx(); err != nil {
+		return err
+	}
+	if r.at++; r.at == len(r.sources) {
+		r.at--
+		return io.EOF
+	}
+	src := r.sources[r.at]
+	f, err := r.open(src)
+	if err != nil {
+		return fmt.Errorf("accesslog: opening the log: %w", err)
+	}
+	r.closer = []io.Closer{f}
+	var text io.Reader
+	if text, r.kind, err = decompress(src.Name, f); err != nil {
+		return err
+	}
+	if c, ok := text.(io.Closer); ok {
+		r.closer = append(r.closer, c)
+	}
+	r.lines.reset(text)
+	return r.examine(src)
+}
+
+// headSize is how much of a text is looked at before it is read.
+const headSize = 64 << 10
+
+// examine looks at the beginning of a text: whether it is one, and its format.
+func (r *Reader) examine(src Source) error {
+	head := r.lines.head(headSize, src.Live)
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		r.lines.start += 3
+		head = head[3:]
+	}
+	if kind := notText(head); kind != "" {
+		return &ContentError{Name: src.Name, Kind: kind}
+	}
+	if r.opts.Format != nil {
+		return nil
+	}
+	d, err := Detect(splitSample(head, r.lines.err != nil), r.opts.Compile)
+	switch {
+	case err == nil && d.Format != nil:
+		// The format of the file before, if it fits as well, is the same log's.
+		if r.format != nil && fits(r.format, splitSample(head, r.lines.err != nil)) >= d.Fit {
+			return nil
+		}
+		r.use(d.Format)
+		r.stats.Formats = append(r.stats.Formats, d)
+	case r.format != nil:
+		// Keep what the log had so far; its lines will be counted as broken.
+	case d.Lines == 0:
+		r.use(JSON(r.opts.Compile)) // nothing to read, whatever the format
+	default:
+		return &FormatError{Name: src.Name, Detection: d, First: bytes.Clone(first(head))}
+	}
+	return nil
+}
+
+// FormatError says that a log's format is not known.
+type FormatError struct {
+	Name      string
+	Detection Detection
+	// First line of it, hostile, at most 512 bytes.
+	First []byte
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("accesslog: the format of %s is not known: %v", e.Name, e.Detection)
+}
+
+func first(head []byte) []byte {
+	if n := bytes.IndexByte(head, '\n'); n >= 0 {
+		head = head[:n]
+	}
+	return head[:min(len(head), maxBrokenText)]
+}
+
+func fits(f *Format, sample [][]byte) int {
+	n := 0
+	p := f.NewParser()
+	var rec Record
+	for _, l := range sample[:min(len(sample), maxDetectLines)] {
+		if p.strict(l, &rec) == NoFault {
+			n++
+		}
+	}
+	return n
+}
+
+// notText tells what is no text: many bytes that no text has.
+func notText(head []byte) string {
+	if kind := compression(head); kind != "" {
+		// Compressed twice, or compressed UTF-16.
+		if kind == "UTF-16" || len(head) > 4 && bytes.IndexByte(head[:min(len(head), 512)], '\n') < 0 {
+			return kind
+		}
+	}
+	odd, nul := 0, 0
+	for _, c := range head {
+		switch {
+		case c == 0:
+			nul++
+		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0x1b:
+			odd++
+		}
+	}
+	// UTF-16 without its mark: every other byte is NUL.
+	if len(head) >= 64 && nul*5 > len(head)*2 && bytes.Count(head, []byte("\x00\n"))+bytes.Count(head, []byte("\n\x00")) > 0 && odd == 0 {
+		return "UTF-16"
+	}
+	if len(head) >= 64 && (odd+nul)*10 > len(head) {
+		return "binary"
+	}
+	return ""
+}
+
+// finish ends a source. err is how its text ended.
+func (r *Reader) finish(err error) {
+	name := r.sources[r.at].Name
+	switch {
+	case errors.Is(err, io.EOF):
+	case errors.Is(err, errTrailingData):
+		r.warn("%s: %v, after line %d; they are not read", name, err, r.lines.number)
+	case errors.Is(err, io.ErrUnexpectedEOF) && r.kind != "":
+		r.warn("%s: its %s data end too early, after line %d; the lines until there are used", name, r.kind, r.lines.number)
+	case r.kind != "":
+		r.warn("%s: its %s data are damaged after line %d (%v); the lines until there are used", name, r.kind, r.lines.number, err)
+	default:
+		r.warn("%s: reading failed after line %d (%v); the lines until there are used", name, r.lines.number, err)
+	}
+	if r.lines.nuls {
+		r.warn("%s: NUL bytes before lines were left out: it was truncated while a server wrote it, or the machine crashed", name)
+	}
+	r.done += r.lines.offset
+	r.lines.reset(nil)
+	r.closeSource()
+}
+
+func (r *Reader) closeSource() {
+	for i := len(r.closer) - 1; i >= 0; i-- {
+		_ = r.closer[i].Close() // only read
+	}
+	r.closer = nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error {
+	r.closeSource()
+	if r.err == nil {
+		r.err = errors.New("accesslog: the reader is closed")
+	}
+	return nil
+}
