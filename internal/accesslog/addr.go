@@ -31,31 +31,42 @@ func parse4(b []byte) (a [4]byte, ok bool) {
 	if len(b) < 7 || len(b) > 15 {
 		return a, false
 	}
+	a, n := prefix4(b)
+	return a, n == len(b)
+}
+
+// prefix4 reads the IPv4 address that b begins with, up to the first byte that
+// is neither digit nor dot, and returns its length; 0 if there is none.
+func prefix4(b []byte) (a [4]byte, length int) {
 	var n uint
 	part, digits := 0, 0
-	for _, c := range b {
+	for length = 0; length < len(b); length++ {
+		c := b[length]
 		if d := c - '0'; d <= 9 {
 			if digits > 0 && n == 0 {
-				return a, false
+				return a, 0
 			}
 			if n = n*10 + uint(d); n > 255 {
-				return a, false
+				return a, 0
 			}
 			digits++
 			continue
 		}
-		if c != '.' || digits == 0 || part == 3 {
-			return a, false
+		if c != '.' {
+			break
+		}
+		if digits == 0 || part == 3 {
+			return a, 0
 		}
 		a[part] = byte(n)
 		part++
 		n, digits = 0, 0
 	}
 	if part != 3 || digits == 0 {
-		return a, false
+		return a, 0
 	}
 	a[3] = byte(n)
-	return a, true
+	return a, length
 }
 
 // parse6 reads the text forms of RFC 4291 section 2.2.

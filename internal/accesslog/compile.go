@@ -93,6 +93,13 @@ func (c *compiler) finish() (*Format, error) {
 		return nil, errors.New("accesslog: the log format spreads a record over several lines, which is not read")
 	}
 	c.choose()
+	for i := range f.steps {
+		if s := &f.steps[i]; s.next != "" {
+			s.stop = s.next[0]
+			s.dash = s.end == endText && len(s.next) == 1 || s.end == endQuote
+			s.dash = s.dash && s.kind != kindConnStatus
+		}
+	}
 	return f, nil
 }
 

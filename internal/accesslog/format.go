@@ -116,10 +116,16 @@ func (k kind) bit() Fields {
 type step struct {
 	lit  string
 	kind kind
+	end  endKind
+	// stop is next's first byte, 0 if none; dash: "-" before it is a value
+	// that is absent.
+	stop byte
+	dash bool
+	// off: parsed to find its end, but another step gives the field.
+	off  bool
+	next string // text after the value, if end is endText, endQuote or endColon
 	// directive as written, for messages.
 	directive string
-	end       endKind
-	next      string // text after the value, if end is endText or endQuote
 
 	// unit of a duration or an epoch.
 	unit time.Duration
@@ -129,8 +135,6 @@ type step struct {
 	less int64
 	// layout of kindLayout.
 	layout []layoutItem
-	// off: parsed to find its end, but another step gives the field.
-	off bool
 }
 
 // endKind is how a value's end is found.

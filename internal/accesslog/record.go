@@ -162,6 +162,18 @@ func (r *Record) HTTP2() bool {
 	return len(r.Protocol) >= len("HTTP/2") && (r.Protocol[5] == '2' || r.Protocol[5] == '3')
 }
 
+// reset empties r for another line. Field by field is several times quicker
+// than assigning a Record, whose pointers need write barriers either way.
+func (r *Record) reset(line []byte, m Moment) {
+	r.Line, r.moment, r.Has = line, m, 0
+	r.Client, r.Peer = netip.Addr{}, netip.Addr{}
+	r.Name, r.Forwarded, r.VHost, r.Referer, r.UserAgent = nil, nil, nil, nil, nil
+	r.Request, r.Method, r.Path, r.Protocol = nil, nil, nil, nil
+	r.Time = time.Time{}
+	r.Status, r.Bytes, r.Duration, r.KeepAlive, r.Connection = 0, 0, 0, 0, 0
+	r.RemotePort, r.ConnStatus, r.hostAt = 0, 0, [2]int{}
+}
+
 // Clone returns a copy that shares no memory with r.
 func (r *Record) Clone() *Record {
 	c := new(Record)
