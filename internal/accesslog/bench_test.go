@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"testing"
 )
 
@@ -87,4 +88,66 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("detected", func(b *testing.B) { benchmarkRead(b, Options{}, log) })
 	json := []byte(`{"time_iso8601":"2000-10-10T13:55:36-07:00","remote_addr":"192.0.2.1","remote_user":"","request":"GET /articles/1/index.html?page=2 HTTP/1.1","status":"200","body_bytes_sent":"51234","request_time":"0.100","http_referrer":"https://www.example.com/list/9","http_user_agent":"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36"}` + "\n")
 	b.Run("json", func(b *testing.B) { benchmarkRead(b, Options{}, json) })
+}
+
+// BenchmarkTally reads a log of ten million lines by a million distinct
+// addresses of both families, and counts them; B/addr and MB are what the
+// process has taken from the system.
+func BenchmarkTally(b *testing.B) {
+	const distinct, lines = 1_000_000, 10_000_000
+	for b.Loop() {
+		f, _ := Named("combined", CompileOptions{})
+		src := Source{Name: "bench", Open: func(context.Context) (io.ReadCloser, error) {
+			return io.NopCloser(&manyClients{distinct: distinct, left: lines}), nil
+		}}
+		r := NewReader(b.Context(), Options{Format: f}, src)
+		t := NewTally[counts](0)
+		var rec Record
+		for {
+			err := r.Next(&rec)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			v := t.At(rec.Client)
+			v.Requests++
+		}
+		if t.Len() != distinct || !t.Exact() || t.Total() != lines {
+			b.Fatalf("%d addresses of %d lines, exact %v", t.Len(), t.Total(), t.Exact())
+		}
+		b.ReportMetric(float64(r.Stats().Bytes)/1e6/b.Elapsed().Seconds(), "MB/s-with-generator")
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.Sys)/1e6, "MB-from-the-system")
+		_ = r.Close()
+	}
+}
+
+// manyClients writes combined lines of ever other clients.
+type manyClients struct {
+	distinct, at uint32
+	left         int
+	buf          []byte
+}
+
+func (m *manyClients) Read(p []byte) (int, error) {
+	if m.left == 0 && len(m.buf) == 0 {
+		return 0, io.EOF
+	}
+	if len(m.buf) == 0 {
+		buf := m.buf[:0:0]
+		for range min(m.left, 2000) {
+			buf = nth(m.at % m.distinct).AppendTo(buf)
+			buf = append(buf, ` - - [10/Oct/2000:13:55:36 -0700] "GET /articles/17/index.html HTTP/1.1" 200 51234 "https://www.example.com/list" "Mozilla/5.0 (Windows NT 10.0; Win64; x64)"`...)
+			buf = append(buf, '\n')
+			m.at++
+			m.left--
+		}
+		m.buf = buf
+	}
+	n := copy(p, m.buf)
+	m.buf = m.buf[n:]
+	return n, nil
 }

@@ -82,7 +82,7 @@ func compression(head []byte) string {
 // compression is called.
 func decompress(name string, r io.Reader) (text io.Reader, kind string, err error) {
 	br := bufio.NewReaderSize(r, 64<<10)
-	head, err := br.Peek(512)
+	head, err := peek(br)
 	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
 		return nil, "", err
 	}
@@ -109,6 +109,27 @@ func decompress(name string, r io.Reader) (text io.Reader, kind string, err erro
 		return &zstdText{z}, kind, nil
 	}
 	return nil, kind, &ContentError{Name: name, Kind: kind}
+}
+
+// peek returns what one read brings, and more only as long as it may be the
+// beginning of a magic: a file that is followed may stay short for hours.
+func peek(br *bufio.Reader) ([]byte, error) {
+	for n := 1; ; n = br.Buffered() + 1 {
+		_, err := br.Peek(n)
+		head, _ := br.Peek(min(br.Buffered(), 512))
+		if err != nil || len(head) >= 8 || !beginsMagic(head) {
+			return head, err
+		}
+	}
+}
+
+func beginsMagic(head []byte) bool {
+	for _, m := range magics {
+		if len(head) < len(m.magic) && m.magic[:len(head)] == string(head) {
+			return true
+		}
+	}
+	return len(head) < 4 && head[0]&0xf0 == 0x50 && (len(head) == 1 || head[1] == 0x2a)
 }
 
 // zstdText lets the decoder go at its end.

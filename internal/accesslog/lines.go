@@ -2,7 +2,6 @@ package accesslog
 
 import (
 	"bytes"
-	"errors"
 	"io"
 )
 
@@ -140,6 +139,3 @@ func (l *lines) head(want int, live bool) []byte {
 	}
 	return l.buf[l.start:l.end]
 }
-
-// broken reports whether the text ended in another way than by its end.
-func (l *lines) broken() bool { return l.err != nil && !errors.Is(l.err, io.EOF) }

@@ -274,7 +274,7 @@ func (r *Reader) examine(src Source) error {
 		r.stats.Formats = append(r.stats.Formats, d)
 	case r.format != nil:
 		// Keep what the log had so far; its lines will be counted as broken.
-	case d.Lines == 0:
+	case d.Lines == 0, src.Live && bytes.IndexByte(head, '\n') < 0:
 		r.use(JSON(r.opts.Compile)) // nothing to read, whatever the format
 	default:
 		return &FormatError{Name: src.Name, Detection: d, First: bytes.Clone(first(head))}
