@@ -25,6 +25,7 @@ type fakeNet struct {
 	slow   map[string]time.Duration
 	rate   float64            // share of answers lost anywhere
 	bundle map[uint16]float64 // loss of single flows, by port
+	alias  map[string]bool    // routers that answer from either of two addresses
 
 	mu    sync.Mutex
 	port  uint16
@@ -106,6 +107,9 @@ func (c *fakeConn) Send(p wire.Probe) (time.Time, error) {
 		return now, nil
 	}
 	r := wire.Reply{Seq: p.Seq, Kind: wire.TimeExceeded, From: n.addrOf(at, c.dst), Type: 11, TTL: 60}
+	if n.alias[at] && n.rng.IntN(2) == 0 {
+		r.From = n.addrOf(at+"'", c.dst)
+	}
 	if at == "dst" {
 		r.Kind, r.Type = wire.PortReply, 0
 		if c.method == netprobe.UDP {

@@ -35,7 +35,8 @@ func (d *discovery) survey() {
 				n.next = append(n.next, m)
 				m.before = append(m.before, n)
 			}
-			m.unsure = m.unsure || n.perPacket || n.unsure
+			// Where all meet again no link can be mistaken.
+			m.unsure = m.unsure || (n.perPacket || n.unsure) && d.only(ttl+1) == nil
 		}
 	}
 	d.infer()

@@ -55,8 +55,11 @@ type Paths struct {
 	Probes    int  `json:"probes"`
 	// FlowCount is the number of flows used; Flows has those whose whole path
 	// is known, each with statistics of its own.
-	FlowCount int        `json:"flow_count"`
-	Flows     []FlowPath `json:"flows"`
+	FlowCount int `json:"flow_count"`
+	// FirstPerPacket says that one flow met several first hops: see
+	// PathNode.PerPacket.
+	FirstPerPacket bool       `json:"first_per_packet,omitempty"`
+	Flows          []FlowPath `json:"flows"`
 	// Nodes are the addresses found, by TTL; the zero Addr is who did not
 	// answer. Links are the edges between them.
 	Nodes    []PathNode `json:"nodes"`
@@ -87,7 +90,7 @@ type PathNode struct {
 	Role   Role       `json:"role"`
 	Silent bool       `json:"silent,omitempty"` // Addr is unknown
 	// Flows is how many flows were seen there, Share their part of all that
-	// were looked for at the TTL.
+	// were looked for at the TTL or had ended before it.
 	Flows int     `json:"flows"`
 	Share float64 `json:"share"` // 0…1
 	// Branches is the number of next hops found, Tested the number of flows
@@ -98,7 +101,7 @@ type PathNode struct {
 	Tested    int     `json:"tested"`
 	Confirmed bool    `json:"confirmed"`
 	Failure   float64 `json:"failure"`
-	// PerPacket says that a flow met another next hop on a repeat. Unsure says
+	// PerPacket says that a flow met another address behind it on a repeat. Unsure says
 	// that this is so of a router before: the links of this one may be false.
 	PerPacket bool `json:"per_packet,omitempty"`
 	Unsure    bool `json:"unsure,omitempty"`

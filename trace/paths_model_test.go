@@ -120,7 +120,7 @@ func TestPortsAreHashedWhereEchoesAreNot(t *testing.T) {
 
 func TestPacketsSpreadInTheModel(t *testing.T) {
 	p := discoverModel(t, 3, fan(1, 2, 1), true, simnet.PerPacket, nil, Options{}, PathOptions{Samples: -1})
-	if !strings.Contains(texts(p), "spreads packets, not flows") {
+	if !strings.Contains(texts(p), "packets spread one by one") {
 		t.Errorf("not said:\n%s", texts(p))
 	}
 }

@@ -29,24 +29,67 @@ func ReadPaths(p *Paths) []Sentence {
 	return append(out, p.doubt()...)
 }
 
-// spread tells where flows part.
+// spread tells where flows part. Routers that do not keep to flows, and what lies
+// behind them, are told of by perPacket.
 func (p *Paths) spread() []Sentence {
 	var out []Sentence
-	branches := 0
+	loose := make(map[Place]bool)
+	for _, n := range p.Nodes {
+		loose[n.Place()] = n.PerPacket || n.Unsure
+	}
+	loose[Place{}] = p.FirstPerPacket
+	branches, told := 0, 0
 	for from, n := range p.branching() {
 		branches++
-		if branches > 8 {
+		if loose[from] {
 			continue
 		}
-		out = append(out, say("R7", "%s spreads flows over %d next hops", placeName(from), n))
+		if told++; told > 8 {
+			continue
+		}
+		text := fmt.Sprintf("%s spreads flows over %d next hops", placeName(from), n)
+		if to, ok := p.meet(from); ok {
+			text += fmt.Sprintf(", which all lead to %s: parallel links or routers, or one router that answers from %d addresses", placeName(to), n)
+		}
+		out = append(out, say("R7", "%s", text))
 	}
-	if branches > 8 {
-		out = append(out, say("R7", "%d more routers spread flows", branches-8))
+	if told > 8 {
+		out = append(out, say("R7", "%d more routers spread flows", told-8))
 	}
 	if branches == 0 {
 		out = append(out, say("R7", "all of %d flows were seen to take one path", p.FlowCount))
 	}
 	return out
+}
+
+// meet is where all next hops of a place lead to, if that is one place: what
+// parts and meets at once may be one router by several names.
+func (p *Paths) meet(from Place) (Place, bool) {
+	to, found := Place{}, false
+	for _, l := range p.Links {
+		if l.From != from {
+			continue
+		}
+		on, ok := p.only(l.To)
+		if !ok || !l.To.Addr.IsValid() || found && on != to {
+			return Place{}, false
+		}
+		to, found = on, true
+	}
+	return to, found
+}
+
+// only is the one next hop of a place, if it has but one.
+func (p *Paths) only(from Place) (to Place, ok bool) {
+	for _, l := range p.Links {
+		if l.From == from {
+			if ok {
+				return Place{}, false
+			}
+			to, ok = l.To, true
+		}
+	}
+	return to, ok
 }
 
 // branching yields the places from which more than one link leads on, in order.
@@ -101,14 +144,27 @@ func (p *Paths) lengths() []Sentence {
 		strings.Join(parts, " and "))}
 }
 
-// perPacket tells of routers that do not keep to flows.
+// perPacket tells of routers that do not keep to flows, as far as addresses can
+// tell it.
 func (p *Paths) perPacket() []Sentence {
 	var out []Sentence
+	places := []Place{}
+	if p.FirstPerPacket {
+		places = append(places, Place{})
+	}
 	for _, n := range p.Nodes {
 		if n.PerPacket {
-			out = append(out, say("R7", "%s sent packets of one flow to different next hops: it spreads packets, not flows, or its route changed meanwhile; which links lie behind it cannot be told",
-				placeName(n.Place())))
+			places = append(places, n.Place())
 		}
+	}
+	for _, from := range places {
+		if to, ok := p.meet(from); ok {
+			out = append(out, say("R7", "behind %s one flow was answered from several addresses, which all lead to %s: one router that answers from each, or packets spread one by one over parallel ways; addresses alone cannot tell",
+				placeName(from), placeName(to)))
+			continue
+		}
+		out = append(out, say("R7", "%s sent packets of one flow to different next hops: it spreads packets, not flows, or its route changed meanwhile, or who answers there has several addresses; which links lie behind it cannot be told",
+			placeName(from)))
 	}
 	return out
 }

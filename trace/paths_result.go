@@ -29,6 +29,7 @@ func (d *discovery) result() *Paths {
 	root := d.pathNode(d.root)
 	p.Failure = 1 - sure*(1-root.Failure)
 	p.Confirmed = p.Confirmed && root.Confirmed
+	p.FirstPerPacket = d.root.perPacket
 	for _, f := range d.flows {
 		if d.complete(f) {
 			p.Flows = append(p.Flows, d.flowPath(f))
@@ -116,7 +117,7 @@ func (d *discovery) pathNode(n *node) PathNode {
 	var rtts []time.Duration
 	var through []*flow
 	for _, f := range d.flows {
-		if f.at(n.TTL) != nil {
+		if f.at(n.TTL) != nil || f.end > 0 && f.end < n.TTL { // one that ended before went elsewhere
 			seen++
 		}
 		if d.way(f, n.TTL) == n {

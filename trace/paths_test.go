@@ -206,7 +206,11 @@ func TestDestinationTTLDiffersByFlow(t *testing.T) {
 func TestPacketsSpreadInsteadOfFlows(t *testing.T) {
 	n := &fakeNet{next: fan(1, 2, 1), seed: 6, packet: map[string]bool{"a00": true}}
 	p := discover(t, n, Options{}, PathOptions{Samples: -1})
-	if !p.Nodes[0].PerPacket || !p.Nodes[1].Unsure || !strings.Contains(texts(p), "spreads packets, not flows") {
+	if !p.Nodes[0].PerPacket || !p.Nodes[1].Unsure || !strings.Contains(texts(p), "packets spread one by one") {
+		t.Errorf("%+v\n%s", p.Nodes, texts(p))
+	}
+	n = &fakeNet{next: fan(1, 2, 2, 1), seed: 7, packet: map[string]bool{"a00": true}}
+	if p = discover(t, n, Options{}, PathOptions{Samples: -1}); !strings.Contains(texts(p), "spreads packets, not flows") {
 		t.Errorf("%+v\n%s", p.Nodes, texts(p))
 	}
 	n = &fakeNet{next: fan(1, 2, 1), seed: 6}
@@ -214,6 +218,39 @@ func TestPacketsSpreadInsteadOfFlows(t *testing.T) {
 		if node.PerPacket || node.Unsure {
 			t.Errorf("%v is said to spread packets", node.Addr)
 		}
+	}
+}
+
+// A router that answers now from one, now from another of its addresses was
+// said to be two, over which the one before spreads flows.
+func TestARouterOfTwoAddressesIsNoBranch(t *testing.T) {
+	for _, at := range []string{"a00", "b00"} {
+		n := &fakeNet{next: fan(1, 1, 1, 2, 1), seed: 6, alias: map[string]bool{at: true}}
+		p := discover(t, n, Options{}, PathOptions{Samples: -1})
+		said := texts(p)
+		if strings.Count(said, "spreads flows over") != 1 || !strings.Contains(said, "one router that answers from each") {
+			t.Errorf("%s answers from two addresses:\n%s", at, said)
+		}
+		for _, node := range p.Nodes {
+			if node.TTL > 3 && node.Unsure {
+				t.Errorf("%s answers from two addresses: hop %d behind it is unsure", at, node.TTL)
+			}
+		}
+	}
+}
+
+// Where ways differ in length, "100 %" stood at the destination of the longer.
+func TestSharesOfADestinationAtSeveralTTLs(t *testing.T) {
+	n := &fakeNet{next: map[string][]string{"": {"a"}, "a": {"b", "c"}, "b": {"dst"}, "c": {"d"}, "d": {"dst"}}, seed: 3}
+	p := discover(t, n, Options{}, PathOptions{Samples: -1})
+	sum := 0.0
+	for _, node := range p.Nodes {
+		if node.Role == RoleDestination {
+			sum += node.Share
+		}
+	}
+	if sum < 0.6 || sum > 1.4 {
+		t.Errorf("%.0f %% of the flows end at the destination", 100*sum)
 	}
 }
 

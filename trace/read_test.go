@@ -76,14 +76,14 @@ func TestRead(t *testing.T) {
 			res := twoAt(path(1, 2, 3), 2)
 			res.Hops[1].Sent, res.Hops[1].Received = 100, 100
 			return res
-		}, []string{"R7: 2 routers answer at hop 2: packets of one flow take several paths"}},
+		}, []string{"R7: 2 addresses answer at hop 2: packets of one flow take several paths"}},
 		// Times of several flows are not compared: what answers sooner may lie
 		// on another path.
 		{"several flows are not compared", func() *Result {
 			res := twoAt(path(1, 90, 3), 2)
 			res.FlowStable = false
 			return res
-		}, []string{"R7: 2 routers answer at hop 2: the probes were several flows"}},
+		}, []string{"R7: 2 addresses answer at hop 2: the probes were several flows"}},
 		{"labels with steps between", func() *Result {
 			res := path(1, 2, 12, 30, 31)
 			for i := 1; i < 4; i++ {
@@ -115,12 +115,12 @@ func TestRead(t *testing.T) {
 			return res
 		}, []string{"R6: typically answers 55.0 ms above its least", "R6: begins on the way from hop 2 to hop 3"}},
 		{"several routers in one flow", func() *Result { return twoAt(path(1, 2, 3), 2) },
-			[]string{"R7: 2 routers answer at hop 2: the path changed"}},
+			[]string{"R7: 2 addresses answer at hop 2: the path changed"}},
 		{"several flows", func() *Result {
 			res := twoAt(path(1, 2, 3), 2)
 			res.FlowStable = false
 			return res
-		}, []string{"R7: 2 routers answer at hop 2: the probes were several flows"}},
+		}, []string{"R7: 2 addresses answer at hop 2: the probes were several flows"}},
 		{"labels", func() *Result {
 			res := path(1, 2, 2, 2, 3)
 			for i := 1; i < 4; i++ {

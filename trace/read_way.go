@@ -18,7 +18,7 @@ func (r *reader) several() []Sentence {
 		case h.Sent < keptRounds:
 			why = "the path changed during the trace, or packets of one flow take several paths"
 		}
-		out = append(out, say("R7", "%d routers answer at hop %d: %s; do not compare their times", len(h.Replies), h.TTL, why))
+		out = append(out, say("R7", "%d addresses answer at hop %d: %s; do not compare their times", len(h.Replies), h.TTL, why))
 	}
 	return out
 }

@@ -147,8 +147,8 @@ func (g *graph) link(l trace.PathLink, unsure bool, drawn map[[2]int]bool) {
 	}
 	drawn[[2]int{from, to}] = true
 	var attrs []string
-	if l.Share < 1 {
-		attrs = append(attrs, "label", percent(l.Share))
+	if share := g.share(l); share < 1 {
+		attrs = append(attrs, "label", percent(share))
 	}
 	if l.Suspect {
 		attrs = append(attrs, "color", "red", "penwidth", "2")
@@ -157,6 +157,23 @@ func (g *graph) link(l trace.PathLink, unsure bool, drawn map[[2]int]bool) {
 		attrs = append(attrs, "style", "dashed")
 	}
 	g.statement(fmt.Sprintf("n%d -> n%d", from, to), attrs...)
+}
+
+// share is the part of all flows that take a link: of those that the tree shows
+// at its end.
+func (g *graph) share(l trace.PathLink) float64 {
+	in := 0
+	for _, m := range g.p.Links {
+		if m.To == l.To {
+			in += m.Flows
+		}
+	}
+	for i := range g.p.Nodes {
+		if n := &g.p.Nodes[i]; n.Place() == l.To && in > 0 {
+			return n.Share * float64(l.Flows) / float64(in)
+		}
+	}
+	return l.Share
 }
 
 // statement writes a subject and its attributes.
