@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/whyslow/whyslow/internal/netprobe"
 	"github.com/whyslow/whyslow/internal/wire"
@@ -14,6 +15,17 @@ const (
 	hostUnreachable4 = "host unreachable"
 	hostUnreachable6 = "address unreachable"
 )
+
+// neighbourSearch is less than what a router takes to find out that a neighbour
+// is not there: three solicitations a second apart (RFC 4861, 10; Linux does
+// the same by ARP).
+const neighbourSearch = time.Second
+
+// sought reports whether an answer tells of a search for a neighbour. What it
+// took is no delay of the path.
+func sought(answer string, rtt time.Duration) bool {
+	return (answer == hostUnreachable4 || answer == hostUnreachable6) && rtt > neighbourSearch
+}
 
 // meaning says what a reply means for the path, and in words what it was. It
 // judges by type, never by the sender: a router may answer with the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -223,6 +224,12 @@ func (e *engine) reached() bool {
 		}
 	}
 	return false
+}
+
+// gone reports whether a router says that the destination is not there, which
+// holds for every method.
+func (e *engine) gone() bool {
+	return slices.ContainsFunc(e.probers, func(p *prober) bool { return p.view.gone })
 }
 
 // newestSpent reports whether the newest method has had its chance, so that

@@ -237,6 +237,9 @@ func (p *prober) owing() time.Time {
 		if q.answered || q.ttl == 0 || q.ttl > n || asked[q.ttl] && p.answers(q.ttl) == 0 {
 			continue
 		}
+		if q.ttl == p.view.endTTL() && p.view.destTTL() == 0 {
+			continue // it has been told why
+		}
 		asked[q.ttl] = true
 		last = later(last, q.at)
 	}

@@ -98,8 +98,10 @@ func (r *reader) refused(end *Hop) Sentence {
 	}
 	who := "the path ends there"
 	switch {
+	case sought(rep.ICMP, rep.Min.Duration()):
+		who = "it looked for the destination on its own network and found nobody: the host is down, or no host has this address"
 	case rep.ICMP == hostUnreachable4 || rep.ICMP == hostUnreachable6:
-		who = "it knows the network but finds no such host there: the host is down, or nobody has this address"
+		who = "it cannot reach the host, which may be down, or a filter says so"
 	case rep.Addr == r.res.Target.Addr:
 		who = "the destination refuses these probes, or a filter does in its name"
 	}

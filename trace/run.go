@@ -211,11 +211,11 @@ func (e *engine) find(ctx context.Context) error {
 		if err := e.allDead(); err != nil && len(methods) == 0 {
 			return err
 		}
-		if e.reached() || len(methods) == 0 && e.exhausted() || !time.Now().Before(deadline) {
+		if e.reached() || e.gone() || len(methods) == 0 && e.exhausted() || !time.Now().Before(deadline) {
 			return ctx.Err()
 		}
 		next := func() time.Time { return earlier(deadline, e.nextDue(len(methods) > 0)) }
-		found := func() bool { return e.reached() || e.newestSpent() && len(methods) > 0 }
+		found := func() bool { return e.reached() || e.gone() || e.newestSpent() && len(methods) > 0 }
 		if err := e.collect(ctx, next, found); err != nil {
 			return err
 		}

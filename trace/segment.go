@@ -83,6 +83,9 @@ func points(res *Result) []point {
 		}
 		p := point{hop: h, addr: h.Replies[0].Addr}
 		for _, r := range h.Replies {
+			if sought(r.ICMP, r.Min.Duration()) {
+				continue
+			}
 			p.min, p.median = lesser(p.min, r.Min), lesser(p.median, r.Median)
 		}
 		p.sampled(h.Direct)

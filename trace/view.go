@@ -36,6 +36,10 @@ type view struct {
 	counts   [maxTTL + 1]answers
 	farthest int // the largest TTL probed
 	route    route
+	// gone says that a router looked for its neighbour, the destination, and
+	// found nobody. That takes it seconds; a filter that says the same does so
+	// at once.
+	gone bool
 	// routers are those that said so themselves: a probe ran out at them.
 	routers map[netip.Addr]bool
 }
@@ -149,7 +153,10 @@ func (v *view) replied(ev Event) bool {
 	p.icmp, p.quote, p.labels = [2]*int{ev.ICMPType, ev.ICMPCode}, ev.Quote, ev.Labels
 	p.role = v.judged(ev)
 	p.rtt = max(ev.RTT.Duration(), 0)
-	v.maxRTT = max(v.maxRTT, p.rtt)
+	v.gone = v.gone || p.role == RoleRefusal && sought(p.answer, p.rtt)
+	if !sought(p.answer, p.rtt) {
+		v.maxRTT = max(v.maxRTT, p.rtt)
+	}
 	if p.ttl > 0 && p.epoch >= v.route.from {
 		v.counts[p.ttl].count(p.role, 1)
 		v.follow(p, v.index[ev.Seq])
