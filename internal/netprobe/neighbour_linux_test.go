@@ -14,9 +14,18 @@ import (
 // failed, three seconds later. Every socket that lives so long still hears that, and which probe
 // it is about.
 func TestHostUnreachableThreeSecondsLateIsHeard(t *testing.T) {
-	newChain(t, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	c := newChain(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 	defer cancel()
+	for _, v6 := range []bool{false, true} { // links that are new solicit nobody for a second or two
+		conn, err := (&Host{}).Open(ctx, c.server(v6), Config{Method: ICMP})
+		must(t, err)
+		_, err = conn.Send(wire.Probe{Seq: 1, TTL: 5})
+		must(t, err)
+		_, err = conn.Recv(ctx)
+		must(t, err)
+		must(t, conn.Close())
+	}
 	type asked struct {
 		name string
 		conn Conn
