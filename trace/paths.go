@@ -89,8 +89,8 @@ type PathNode struct {
 	Name   string     `json:"name,omitempty"` // PTR, as it came: escape it when shown
 	Role   Role       `json:"role"`
 	Silent bool       `json:"silent,omitempty"` // Addr is unknown
-	// Flows is how many flows were seen there, Share their part of all that
-	// were looked for at the TTL or had ended before it.
+	// Flows is how many flows were seen there. Share is the part of all flows
+	// that go through it, as far as it is known where they go.
 	Flows int     `json:"flows"`
 	Share float64 `json:"share"` // 0…1
 	// Branches is the number of next hops found, Tested the number of flows

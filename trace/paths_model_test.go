@@ -115,6 +115,9 @@ func TestPortsAreHashedWhereEchoesAreNot(t *testing.T) {
 		if got := nodesAt(p, 2); got != tt.want {
 			t.Errorf("%v: %d routers at hop 2, want %d", tt.method, got, tt.want)
 		}
+		if said := strings.Contains(texts(p), "many routers spread echoes by their addresses alone"); said != (tt.want == 1) {
+			t.Errorf("%v: that echoes tell nothing of other flows is said: %v", tt.method, said)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/internal/millis"
+	"github.com/whyslow/whyslow/internal/netprobe"
 )
 
 // ReadPaths says in plain language what parallel paths mean (R7, see
@@ -57,7 +58,11 @@ func (p *Paths) spread() []Sentence {
 		out = append(out, say("R7", "%d more routers spread flows", told-8))
 	}
 	if branches == 0 {
-		out = append(out, say("R7", "all of %d flows were seen to take one path", p.FlowCount))
+		text := fmt.Sprintf("all of %d flows were seen to take one path", p.FlowCount)
+		if p.Method == netprobe.ICMP.String() {
+			text += "; but many routers spread echoes by their addresses alone, where UDP and TCP go by their ports: probe with these to see their paths"
+		}
+		out = append(out, say("R7", "%s", text))
 	}
 	return out
 }

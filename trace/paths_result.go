@@ -113,11 +113,15 @@ func (d *discovery) sorted(ttl int) []*node {
 func (d *discovery) pathNode(n *node) PathNode {
 	out := PathNode{TTL: n.TTL, Addr: n.Addr, Name: d.named[n.Addr], Role: n.role, Silent: n.silent, Flows: len(n.flows),
 		PerPacket: n.perPacket, Unsure: n.unsure, Confirmed: true}
-	seen := 0
+	seen, here := 0, 0
 	var rtts []time.Duration
 	var through []*flow
 	for _, f := range d.flows {
-		if f.at(n.TTL) != nil || f.end > 0 && f.end < n.TTL { // one that ended before went elsewhere
+		switch at := d.passes(f, n.TTL); {
+		case at == n:
+			here++
+			seen++
+		case at != nil, f.end > 0 && f.end < n.TTL: // one that ended before went elsewhere
 			seen++
 		}
 		if d.way(f, n.TTL) == n {
@@ -128,7 +132,7 @@ func (d *discovery) pathNode(n *node) PathNode {
 		rtts = append(rtts, f.sights[n.TTL].rtts...)
 	}
 	if seen > 0 {
-		out.Share = float64(len(n.flows)) / float64(seen)
+		out.Share = float64(here) / float64(seen)
 	}
 	if len(rtts) > 0 {
 		q := stats.Quantiles(rtts, 0, 0.5, 1)
@@ -147,6 +151,22 @@ func (d *discovery) pathNode(n *node) PathNode {
 		}
 	}
 	return out
+}
+
+// passes is the node that a flow meets at a TTL, also where it was not asked but
+// can have met no other: behind a router of one next hop, or before one that only
+// one leads to.
+func (d *discovery) passes(f *flow, ttl int) *node {
+	if n := f.at(ttl); n != nil || f.end > 0 && ttl > f.end {
+		return n
+	}
+	if before := f.at(ttl - 1); before != nil && len(before.next) == 1 && !before.unsure {
+		return before.next[0]
+	}
+	if after := f.at(ttl + 1); after != nil && len(after.before) == 1 && !after.unsure {
+		return after.before[0]
+	}
+	return nil
 }
 
 // linksTo are the links into a node.
