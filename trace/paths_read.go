@@ -15,7 +15,7 @@ import (
 func ReadPaths(p *Paths) []Sentence {
 	out := []Sentence{}
 	if len(p.Nodes) == 0 {
-		return out
+		return append(out, say("R4", "nobody answered any of %d flows: no path is known", p.FlowCount))
 	}
 	out = append(out, p.spread()...)
 	out = append(out, p.lengths()...)

@@ -28,7 +28,7 @@ func (d *discovery) result() *Paths {
 	}
 	root := d.pathNode(d.root)
 	p.Failure = 1 - sure*(1-root.Failure)
-	p.Confirmed = p.Confirmed && root.Confirmed
+	p.Confirmed = p.Confirmed && root.Confirmed && len(p.Nodes) > 0
 	p.FirstPerPacket = d.root.perPacket
 	for _, f := range d.flows {
 		if d.complete(f) {

@@ -371,3 +371,11 @@ func TestFlowsThatLoseWithoutALinkOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A heading stood there with nothing below it.
+func TestNobodyAnswersAnyFlow(t *testing.T) {
+	n := &fakeNet{next: fan(1, 1), seed: 1, silent: map[string]bool{"a00": true, "b00": true, "dst": true}}
+	if p := discover(t, n, Options{}, PathOptions{Samples: -1}); p.Confirmed || !strings.Contains(texts(p), "nobody answered any of") {
+		t.Errorf("confirmed %v:\n%s", p.Confirmed, texts(p))
+	}
+}
