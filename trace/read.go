@@ -141,6 +141,7 @@ func (r *reader) spent() []Sentence {
 	if d := destinationSample(r.res); d != nil && d.Sent >= leastSample {
 		return nil
 	}
+	var out []Sentence
 	var ttls []int
 	others, chance := 0, 1.0
 	for i := range r.res.Hops {
@@ -148,7 +149,12 @@ func (r *reader) spent() []Sentence {
 		if h.Silent || h.Received == h.Sent || h.Limit != nil || h.Shared {
 			continue
 		}
-		if a := h.Replies[0].ICMP; !h.Ebbed || a != "time exceeded" && a != portUnreachable {
+		switch a := h.Replies[0].ICMP; {
+		case a == portUnreachable && r.res.HopCount != nil && h.TTL == *r.res.HopCount:
+			out = append(out, say("R3", "the destination answered %d of %d UDP probes: its answers are ICMP errors, which hosts limit (Linux sends each asker six in a row, then one a second%s), so that tells nothing of loss; -I or -T does",
+				h.Received, h.Sent, r.perSecond()))
+			continue
+		case !h.Ebbed || a != "time exceeded":
 			others++
 			continue
 		}
@@ -156,14 +162,14 @@ func (r *reader) spent() []Sentence {
 		chance /= orders(h.Sent, h.Received)
 	}
 	if chance > spentByChance || 2*others >= len(ttls) {
-		return nil
+		return out
 	}
 	noun, have := "hops", "their"
 	if len(ttls) == 1 {
 		noun, have = "hop", "its"
 	}
-	return []Sentence{say("R3", "%s %s answered the first probes and none after: %s ICMP errors were spent, most likely by a trace just before (Linux sends each asker six in a row, then one a second%s); that is no loss, and echoes (--samples 100) or slower rounds (-c 10) tell",
-		noun, ttlList(ttls), have, r.perSecond())}
+	return append(out, say("R3", "%s %s answered the first probes and none after: %s ICMP errors were spent, most likely by a trace just before (Linux sends each asker six in a row, then one a second%s); that is no loss, and echoes (--samples 100) or slower rounds (-c 10) tell",
+		noun, ttlList(ttls), have, r.perSecond()))
 }
 
 // spentByChance is how often chance may look like errors that were spent.

@@ -28,6 +28,10 @@ func TestErrorsSpentByTheTraceBeforeAreNotLoss(t *testing.T) {
 					if told != (partly > 0) {
 						t.Errorf("%v, %d probes, run %d: %d hops lost some, said is %q", m, q, run, partly, sentences(res))
 					}
+					last := res.Hops[len(res.Hops)-1]
+					if got := strings.Contains(sentences(res), "that tells nothing of loss; -I or -T does"); got != (last.Received < last.Sent) {
+						t.Errorf("%v, %d probes, run %d: the destination answered %d of %d, said is %q", m, q, run, last.Received, last.Sent, sentences(res))
+					}
 					if rules(res.Reading)["R2"] > 0 {
 						t.Errorf("%v, %d probes, run %d: loss is claimed: %q", m, q, run, sentences(res))
 					}
