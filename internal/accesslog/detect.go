@@ -129,6 +129,15 @@ func Detect(sample [][]byte, opts CompileOptions) (Detection, error) {
 	if best.Fit == 0 {
 		return best, ErrNoFormat
 	}
+	// Judged by the lines that leave no choice; counted are all that fit.
+	best.Fit = 0
+	p := best.Format.NewParser()
+	var r Record
+	for _, l := range usable {
+		if p.Parse(l, &r) == NoFault {
+			best.Fit++
+		}
+	}
 	best.Sure = sureness(best.Fit, best.Lines)
 	if best.Format.json {
 		best.Notes = jsonNotes(best.Format, usable)

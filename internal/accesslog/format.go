@@ -23,7 +23,8 @@ type Format struct {
 	// rest permits anything after the tail: a known format with something
 	// appended to it.
 	rest   bool
-	json   bool // JSON lines by their keys, steps unused
+	json   bool   // JSON lines by their keys, steps unused
+	header string // of JSON lines: the normal form of the key of Forwarded
 	fields Fields
 	moment Moment
 	// soleCLF: the time is one step in the common form, which needs no

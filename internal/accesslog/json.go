@@ -26,7 +26,7 @@ func JSON(opts CompileOptions) *Format {
 	if header == "" {
 		header = "X-Forwarded-For"
 	}
-	f.text = string(normal(nil, []byte(header)))
+	f.header = string(normal(nil, []byte(header)))
 	f.fields = FieldClient | FieldPeer | FieldForwarded | FieldTime | FieldRequest | FieldStatus | FieldBytes |
 		FieldDuration | FieldKeepAlive | FieldRemotePort | FieldVHost | FieldConnection
 	return f

@@ -81,7 +81,7 @@ func (s *scan) client(rank, from int, v []byte) {
 
 // header takes the header that lists a proxy's clients.
 func (s *scan) header(key, v []byte) bool {
-	want := s.p.f.text
+	want := s.p.f.header
 	if string(key) == want || len(key) == len(want)+4 && string(key[:4]) == "http" && string(key[4:]) == want ||
 		want == "xforwardedfor" && (string(key) == "xff" || string(key) == "forwardedfor") {
 		setText(kindForwarded, v, s.rec)

@@ -38,7 +38,12 @@ func (p *Parser) match(i, pos int, line []byte, rec *Record) bool {
 		p.clock = saved
 		return false
 	}
-	for n := s.first(line[pos:]); n >= 0; n = s.after(line[pos:], n) {
+	n := s.first(line[pos:])
+	if i == len(p.f.steps)-1 && n >= 0 && s.kind.free() && !p.f.rest {
+		// The last value ends where the line does, but for the tail.
+		n = max(n, len(line)-pos-len(p.f.tail))
+	}
+	for ; n >= 0; n = s.after(line[pos:], n) {
 		if p.budget--; p.budget < 0 {
 			return false
 		}

@@ -20,8 +20,8 @@ type NginxConfig struct {
 	// Files of the document root by path. /favicon.ico and /robots.txt are
 	// there in any case.
 	Files map[string][]byte
-	// Extra lines inside the server block.
-	Extra []string
+	// Extra lines inside the server block, HTTP inside the http block.
+	Extra, HTTP []string
 }
 
 // StartNginx starts nginx.
@@ -71,6 +71,9 @@ func (c NginxConfig) text(dir string) string {
 		p(" %s_temp_path %s/%s;", temp, dir, temp)
 	}
 	p(" access_log %s/access.log;\n types { text/html html; text/css css; image/x-icon ico; }", dir)
+	for _, line := range c.HTTP {
+		p(" %s", line)
+	}
 	p(" tcp_nodelay on;\n sendfile on;\n server {")
 	for _, a := range c.Addrs {
 		p("  listen %s;", a)
