@@ -9,11 +9,13 @@ import (
 // mapped into IPv6 becomes IPv4, a zone is dropped: it names an interface of
 // the server. netip.ParseAddr would want a string and allocate its errors.
 func parseAddr(b []byte) (netip.Addr, bool) {
-	if v4, ok := parse4(b); ok {
-		return netip.AddrFrom4(v4), true
-	}
-	if len(b) < 2 || len(b) > 64 || bytes.IndexByte(b, ':') < 0 {
+	if len(b) < 2 || len(b) > 64 {
 		return netip.Addr{}, false
+	}
+	// Four digits at most stand before an IPv6 address's first colon.
+	if bytes.IndexByte(b[:min(len(b), 5)], ':') < 0 {
+		v4, ok := parse4(b)
+		return netip.AddrFrom4(v4), ok
 	}
 	if i := bytes.IndexByte(b, '%'); i > 0 && i < len(b)-1 {
 		b = b[:i]

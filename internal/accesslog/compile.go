@@ -98,6 +98,7 @@ func (c *compiler) finish() (*Format, error) {
 			s.stop = s.next[0]
 			s.dash = s.end == endText && len(s.next) == 1 || s.end == endQuote
 			s.dash = s.dash && s.kind != kindConnStatus
+			s.plain = !s.off && (s.kind == kindRequest || s.kind == kindReferer || s.kind == kindUserAgent)
 		}
 	}
 	return f, nil

@@ -122,6 +122,8 @@ type step struct {
 	// that is absent.
 	stop byte
 	dash bool
+	// plain: the value is kept as it is, see setText.
+	plain bool
 	// off: parsed to find its end, but another step gives the field.
 	off  bool
 	next string // text after the value, if end is endText, endQuote or endColon

@@ -17,9 +17,6 @@ func fuzzFormats(tb testing.TB) []*Format {
 		`$remote_addr:$remote_port $msec $request_time [$time_local] $host$request_uri`) {
 		f, err := ParseFormat(text, CompileOptions{})
 		if err != nil {
-			if strings.Contains(text, `%H"%X%%`) {
-				tb.Fatal(err)
-			}
 			tb.Fatal(err)
 		}
 		all = append(all, f)
@@ -148,7 +145,10 @@ func FuzzRewrite(f *testing.F) {
 		if len(log) > 4096 {
 			return
 		}
-		for _, format := range formats {
+		for i, format := range formats {
+			if i%4 != len(log)%4 { // a quarter of them is enough of one input
+				continue
+			}
 			var out bytes.Buffer
 			w := NewRewriter(format, func(netip.Addr) (string, bool) { return name + "\"\n" + string(log), true })
 			if _, err := w.Copy(&out, bytes.NewReader(log)); err != nil {

@@ -95,10 +95,20 @@ func (p *Parser) take(s *step, line []byte, pos int, rec *Record) (int, Fault) {
 			return n, storeNumber(s, v, rec)
 		}
 	}
-	if s.end == endSelf {
+	var n int
+	switch s.end {
+	case endSelf:
 		return p.timeStep(s, b, rec)
+	case endQuote:
+		// Not a quote that is escaped, not a value that is absent.
+		if n = bytes.IndexByte(b, '"'); n > 1 && b[n-1] != '\\' && s.plain {
+			setText(s.kind, b[:n], rec)
+			return n, NoFault
+		}
+		n = quote(b)
+	default:
+		n = s.first(b)
 	}
-	n := s.first(b)
 	if n < 0 {
 		return 0, FaultCutShort
 	}
@@ -264,13 +274,23 @@ func (p *Parser) set(s *step, line []byte, from, to int, rec *Record) Fault {
 
 // setText stores what is kept as it was logged.
 func setText(k kind, v []byte, rec *Record) {
+	switch k {
+	case kindRequest:
+		rec.Has |= FieldRequest
+		rec.Request = v
+		rec.split()
+		return
+	case kindReferer:
+		rec.Referer = v
+		return
+	case kindUserAgent:
+		rec.UserAgent = v
+		return
+	}
 	rec.Has |= k.bit()
 	switch k {
 	case kindForwarded:
 		rec.Forwarded = v
-	case kindRequest:
-		rec.Request = v
-		rec.split()
 	case kindMethod:
 		rec.Method = v
 	case kindPath:
@@ -279,10 +299,6 @@ func setText(k kind, v []byte, rec *Record) {
 		rec.Protocol = v
 	case kindVHost:
 		rec.VHost = v
-	case kindReferer:
-		rec.Referer = v
-	case kindUserAgent:
-		rec.UserAgent = v
 	}
 }
 

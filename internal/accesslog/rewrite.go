@@ -24,6 +24,8 @@ type Rewriter struct {
 	name func(netip.Addr) (string, bool)
 	rec  Record
 	line []byte
+	in   *bufio.Reader
+	out  *bufio.Writer
 }
 
 // Rewritten is what a Rewriter did.
@@ -39,10 +41,18 @@ func NewRewriter(f *Format, name func(netip.Addr) (string, bool)) *Rewriter {
 	return &Rewriter{f: f, p: f.NewParser(), name: name}
 }
 
+// rewriteLine bounds the lines that are looked into: longer ones are copied.
+const rewriteLine = 256 << 10
+
 // Copy rewrites a text. What compresses it must be undone already.
 func (w *Rewriter) Copy(dst io.Writer, src io.Reader) (Rewritten, error) {
 	var done Rewritten
-	in, out := bufio.NewReaderSize(src, MaxLine), bufio.NewWriterSize(dst, 64<<10)
+	if w.in == nil {
+		w.in, w.out = bufio.NewReaderSize(src, rewriteLine), bufio.NewWriterSize(dst, 64<<10)
+	}
+	in, out := w.in, w.out
+	in.Reset(src)
+	out.Reset(dst)
 	amid := false // within a line longer than the buffer
 	for {
 		piece, err := in.ReadSlice('\n')
