@@ -101,6 +101,7 @@ func (c *compiler) finish() (*Format, error) {
 			s.plain = !s.off && (s.kind == kindRequest || s.kind == kindReferer || s.kind == kindUserAgent)
 		}
 	}
+	f.shape = f.findShape()
 	return f, nil
 }
 

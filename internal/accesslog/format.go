@@ -30,6 +30,7 @@ type Format struct {
 	// soleCLF: the time is one step in the common form, which needs no
 	// assembling.
 	soleCLF  bool
+	shape    shape
 	location *time.Location
 	// zoneless: the time has no offset, location says what it is.
 	zoneless bool

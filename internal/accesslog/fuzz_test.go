@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // fuzzFormats are tried on every line.
@@ -64,6 +66,9 @@ func FuzzParse(f *testing.F) {
 			if again := formats[i].NewParser().Parse(line, &fresh); again != fault || fault == NoFault && fresh.Time != r.Time {
 				t.Fatalf("%s: %v and %v, then %v and %v", formats[i].Name(), fault, r.Time, again, fresh.Time)
 			}
+			if formats[i].shape != shapeOther {
+				quickIsStraight(t, formats[i], line)
+			}
 			if fault != NoFault {
 				continue
 			}
@@ -85,6 +90,23 @@ func FuzzParse(f *testing.F) {
 			Rightmost(r.Forwarded, nil)
 		}
 	})
+}
+
+// quickIsStraight: what the short way reads, the long way reads alike.
+func quickIsStraight(t *testing.T, f *Format, line []byte) {
+	t.Helper()
+	var quick, straight Record
+	quick.reset(line, f.moment)
+	straight.reset(line, f.moment)
+	if !f.NewParser().quick(line, &quick) {
+		return
+	}
+	if fault := f.NewParser().straight(line, &straight); fault != NoFault {
+		t.Fatalf("%s: %q is read quickly, but straight it has the fault %v", f.Name(), line, fault)
+	}
+	if d := cmp.Diff(straight, quick, cmp.AllowUnexported(Record{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+		t.Fatalf("%s: %q (-straight +quick):\n%s", f.Name(), line, d)
+	}
 }
 
 func FuzzLogFormat(f *testing.F) {

@@ -33,6 +33,12 @@ func (p *Parser) Parse(line []byte, rec *Record) Fault {
 	if p.f.json {
 		return p.parseJSON(line, rec)
 	}
+	if p.f.shape != shapeOther {
+		if p.quick(line, rec) {
+			return NoFault
+		}
+		rec.reset(line, p.f.moment)
+	}
 	fault := p.straight(line, rec)
 	if fault != NoFault {
 		rec.reset(line, p.f.moment)
