@@ -90,6 +90,25 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("json", func(b *testing.B) { benchmarkRead(b, Options{}, json) })
 }
 
+// BenchmarkTallyAt is one observation of a million addresses in turn: what it
+// costs is cache misses.
+func BenchmarkTallyAt(b *testing.B) {
+	const distinct = 1 << 20
+	addrs := make([]netip.Addr, distinct)
+	for i := range addrs {
+		addrs[i] = nth(uint32(i))
+	}
+	t := NewTally[counts](0)
+	for _, a := range addrs {
+		t.At(a)
+	}
+	i := 0
+	for b.Loop() {
+		t.At(addrs[i*7919&(distinct-1)]).Requests++
+		i++
+	}
+}
+
 // BenchmarkTally reads a log of ten million lines by a million distinct
 // addresses of both families, and counts them; B/addr and MB are what the
 // process has taken from the system.
