@@ -201,6 +201,11 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	if role == RoleDestination {
 		p.pastDestination(ev.Seq, sent.left, a.reply.QuotedTTL)
 	}
+	if at := p.view.lastAnswered() + 1; p.view.gone && role == RoleRefusal && at >= e.opt.FirstHop && at < sent.ttl && p.view.routers[from] {
+		// While it searched it kept but a few packets, and these are not the
+		// first: the destination would be right behind it.
+		p.count(ev.Seq, at, sent.round)
+	}
 	e.opt.group.learn(e.opt.member, ev)
 	p.diverges(ev)
 	p.catchUp(ev.TTL, role)

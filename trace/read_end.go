@@ -152,6 +152,8 @@ func (r *reader) gone() string {
 	switch {
 	case !waited.Known():
 		return ""
+	case r.res.Socket == "connect": // which hears nothing after a second
+		return "; -I -w 4 gives the last router time to say \"host unreachable\", should the host be down"
 	case waited.Duration() < goneNeighbour:
 		return "; -w 4 gives the last router time to say \"host unreachable\", should the host be down"
 	}
