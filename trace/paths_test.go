@@ -226,7 +226,8 @@ func TestPacketsSpreadInsteadOfFlows(t *testing.T) {
 func TestARouterOfTwoAddressesIsNoBranch(t *testing.T) {
 	for _, at := range []string{"a00", "b00"} {
 		n := &fakeNet{next: fan(1, 1, 1, 2, 1), seed: 6, alias: map[string]bool{at: true}}
-		p := discover(t, n, Options{}, PathOptions{Samples: -1})
+		// It may answer one flow alike by chance: that is left to one run in 100,000.
+		p := discover(t, n, Options{}, PathOptions{Failure: 1e-5, Samples: -1})
 		said := texts(p)
 		if strings.Count(said, "spreads flows over") != 1 || !strings.Contains(said, "one router that answers from each") {
 			t.Errorf("%s answers from two addresses:\n%s", at, said)
@@ -249,7 +250,7 @@ func TestSharesOfADestinationAtSeveralTTLs(t *testing.T) {
 			sum += node.Share
 		}
 	}
-	if sum < 0.6 || sum > 1.4 {
+	if sum < 0.95 || sum > 1.05 {
 		t.Errorf("%.0f %% of the flows end at the destination", 100*sum)
 	}
 }
