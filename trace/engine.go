@@ -185,7 +185,7 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	ev := Event{Kind: Replied, At: a.reply.Received, View: p.index, Seq: a.reply.Seq, TTL: sent.ttl, Addr: from,
 		RTT: millis.Of(max(a.reply.Received.Sub(at), 0)), ReplyTTL: a.reply.TTL, Role: role, Answer: words,
 		Quote: quoteOf(a.reply, p.method), Labels: a.reply.Labels}
-	if role == RoleDestination && ev.Quote != nil {
+	if (role == RoleDestination || role == RoleRefusal) && ev.Quote != nil {
 		ev.Quote.TTL = nil // it tells how far the probe would have gone, not what was done to it
 		if *ev.Quote == (Quote{}) {
 			ev.Quote = nil
