@@ -12,9 +12,6 @@ import (
 // headerLen is what every message begins with (RFC 1035 4.1.1).
 const headerLen = 12
 
-// maxMessage is the largest query: a header and a question (RFC 1035 2.3.4).
-const maxMessage = headerLen + 255 + 4
-
 var (
 	errShort = errors.New("bulk: the message ends too early")
 	errName  = errors.New("bulk: a name that cannot be")
