@@ -32,57 +32,6 @@ type Detection struct {
 	Notes []string
 }
 
-// candidate is a format that Detect tries.
-type candidate struct {
-	name, text string
-	nginx      bool
-	rest       bool
-	note       string
-}
-
-const (
-	noteLookAlike = "nginx's combined format looks the same; its times are of a request's end, Apache's of its beginning"
-	noteOneNumber = "the number at the end may be a duration in microseconds, milliseconds or seconds: name the format to have it used"
-	noteRest      = "what follows the known fields is left aside: give the format to have it used"
-	noteVHost     = "the bytes may be with headers (%O, as Debian writes) or without (%b)"
-)
-
-// candidates in the order of preference among those that fit equally: the
-// more a format says the earlier.
-var candidates = []candidate{
-	{name: "combined", text: "%h" + commonTail + "%b" + combinedTail, note: noteLookAlike},
-	{name: "vhost_combined", text: "%v:%p %h" + commonTail + "%O" + combinedTail, note: noteVHost},
-	{name: "vhost_combined_upstream", text: "%v %h" + commonTail + "%b" + combinedTail},
-	{name: "nginx_main", text: nginxNamed[1].text, nginx: true},
-	{name: "combinedio", text: "%h" + commonTail + "%b" + combinedTail + " %I %O"},
-	{name: "combined with a list of proxies' clients first", text: "%{X-Forwarded-For}i" + commonTail + "%b" + combinedTail},
-	{name: "combined and request time", text: `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_time`, nginx: true},
-	{name: "combined and a number", text: "%h" + commonTail + "%b" + combinedTail + " %I", note: noteOneNumber},
-	{name: "vhost_combined and a number", text: "%v:%p %h" + commonTail + "%O" + combinedTail + " %I", note: noteOneNumber},
-	{name: "common", text: "%h" + commonTail + "%b", note: noteLookAlike},
-	{name: "vhost_common", text: "%v %h" + commonTail + "%b"},
-	{name: "common and a number", text: "%h" + commonTail + "%b %I", note: noteOneNumber},
-	{name: "combined and more", text: "%h" + commonTail + "%b" + combinedTail + " ", rest: true, note: noteRest},
-	{name: "vhost_combined and more", text: "%v:%p %h" + commonTail + "%O" + combinedTail + " ", rest: true, note: noteRest},
-	{name: "common and more", text: "%h" + commonTail + "%b ", rest: true, note: noteRest},
-	{name: "common and more in quotes", text: "%h %l %u %t \"%r\" ", rest: true, note: noteRest},
-}
-
-// compile makes the candidate's format.
-func (c candidate) compile(opts CompileOptions) (*Format, error) {
-	opts.Name = c.name
-	compile := CompileApache
-	if c.nginx {
-		compile = CompileNginx
-	}
-	f, err := compile(c.text, opts)
-	if err != nil {
-		return nil, err
-	}
-	f.rest = c.rest
-	return f, nil
-}
-
 // maxDetectLines is how many lines Detect looks at.
 const maxDetectLines = 200
 
@@ -99,23 +48,18 @@ func Detect(sample [][]byte, opts CompileOptions) (Detection, error) {
 		}
 	}
 	best := Detection{Lines: len(usable)}
-	consider := func(f *Format, note string) {
-		d := Detection{Format: f, Lines: len(usable)}
-		if note != "" {
-			d.Notes = []string{note}
-		}
-		p := f.NewParser()
-		var r Record
-		for _, l := range usable {
-			if p.strict(l, &r) == NoFault && plausible(&r) {
-				d.Fit++
+	consider := func(f *Format, c candidate) {
+		if fit := c.fit(f, usable); fit > best.Fit {
+			best = Detection{Format: f, Lines: len(usable), Fit: fit}
+			if c.note != "" {
+				best.Notes = []string{c.note}
 			}
 		}
-		if d.Fit > best.Fit {
-			best = d
-		}
 	}
-	consider(JSON(opts), "")
+	if f := declared(sample, opts); f != nil {
+		consider(f, candidate{})
+	}
+	consider(JSON(opts), candidate{})
 	for _, c := range candidates {
 		if best.Fit == len(usable) {
 			break
@@ -124,7 +68,7 @@ func Detect(sample [][]byte, opts CompileOptions) (Detection, error) {
 		if err != nil {
 			return best, err
 		}
-		consider(f, c.note)
+		consider(f, c)
 	}
 	if best.Fit == 0 {
 		return best, ErrNoFormat
@@ -157,9 +101,48 @@ func sureness(fit, lines int) Sureness {
 	return Guess
 }
 
+// fit counts the lines that a candidate reads without a choice, or, behind a
+// prefix of any kind, with an address where it belongs.
+func (c candidate) fit(f *Format, sample [][]byte) int {
+	n := 0
+	p := f.NewParser()
+	var r Record
+	for _, l := range sample {
+		if c.decimal && bytes.LastIndexByte(l, '.') < bytes.LastIndexByte(l, ' ') {
+			continue
+		}
+		if c.prefix {
+			if p.Parse(l, &r) == NoFault && r.Has.Has(FieldTime) {
+				n++
+			}
+		} else if p.strict(l, &r) == NoFault && plausible(&r) {
+			n++
+		}
+	}
+	return n
+}
+
+// declared returns the format that the lines themselves declare, nil if none.
+func declared(sample [][]byte, opts CompileOptions) *Format {
+	for i, l := range sample {
+		fields, ok := bytes.CutPrefix(l, []byte(w3cFields))
+		if !ok {
+			continue
+		}
+		separator := byte(' ')
+		if i+1 < len(sample) && bytes.IndexByte(sample[i+1], '\t') >= 0 {
+			separator = '\t'
+		}
+		if f, err := compileW3C(string(fields), separator, opts); err == nil {
+			return f
+		}
+	}
+	return nil
+}
+
 // plausible tells records that mean something: JSON of any program parses.
 func plausible(r *Record) bool {
-	return r.Has&(FieldClient|FieldForwarded) != 0 && r.Has&(FieldTime|FieldRequest|FieldStatus) != 0
+	return bytes.IndexByte(r.VHost, ',') < 0 && r.Has&(FieldClient|FieldForwarded) != 0 && r.Has&(FieldTime|FieldRequest|FieldStatus) != 0
 }
 
 // jsonNotes says what JSON lines lack, which their format cannot know.

@@ -27,6 +27,8 @@ type Format struct {
 	header string // of JSON lines: the normal form of the key of Forwarded
 	fields Fields
 	moment Moment
+	// separator of a log that declares its fields itself; 0 if it is none.
+	separator byte
 	// soleCLF: the time is one step in the common form, which needs no
 	// assembling.
 	soleCLF  bool
@@ -125,6 +127,8 @@ type step struct {
 	dash bool
 	// plain: the value is kept as it is, see setText.
 	plain bool
+	// strict: a client that is no address is a fault.
+	strict bool
 	// off: parsed to find its end, but another step gives the field.
 	off  bool
 	next string // text after the value, if end is endText, endQuote or endColon
@@ -133,7 +137,8 @@ type step struct {
 
 	// unit of a duration or an epoch.
 	unit time.Duration
-	// fraction: an epoch step holds only the part below a second.
+	// fraction: an epoch step holds only the part below a second; a duration
+	// with a fraction is in seconds, whatever the unit of one without.
 	fraction bool
 	// less is taken off a keep-alive count: nginx counts from 1.
 	less int64

@@ -203,6 +203,12 @@ func (r *Reader) All() iter.Seq2[*Record, error] {
 func (r *Reader) fault(line []byte, fault Fault) {
 	if line[0] == '#' {
 		r.stats.Blank++
+		// A log that declares its fields may declare others later on.
+		if fields, ok := bytes.CutPrefix(line, []byte(w3cFields)); ok && r.opts.Format == nil && r.format.separator != 0 && string(fields) != r.format.text {
+			if f, err := compileW3C(string(fields), r.format.separator, r.opts.Compile); err == nil {
+				r.use(f)
+			}
+		}
 		return
 	}
 	r.stats.Broken[fault]++
