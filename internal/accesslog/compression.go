@@ -20,7 +20,8 @@ const maxWindow = 128 << 20
 // way that is not decoded, in UTF-16, or binary.
 type ContentError struct {
 	// Name of the file, Kind of its content: "xz", "lz4", "zip", "compress",
-	// "7z", "rar", "tar", "UTF-16", "binary", "systemd journal".
+	// "7z", "rar", "tar", "UTF-16", "binary", "systemd journal", "CR" for lines
+	// that end in a carriage return alone.
 	Name, Kind string
 }
 
@@ -36,6 +37,8 @@ func (e *ContentError) content() string {
 		return "binary data, no text"
 	case "systemd journal":
 		return "a systemd journal"
+	case "CR":
+		return "lines that end in carriage returns alone"
 	case "tar":
 		return "a tar archive"
 	}
@@ -82,9 +85,9 @@ func compression(head []byte) string {
 // compression is called.
 func decompress(name string, r io.Reader) (text io.Reader, kind string, err error) {
 	br := bufio.NewReaderSize(r, 64<<10)
-	head, err := peek(br)
-	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
-		return nil, "", err
+	head, failed := peek(br)
+	if failed != nil && !errors.Is(failed, io.EOF) {
+		r = failing{failed} // what is there first, then the error again
 	}
 	switch kind = compression(head); kind {
 	case "":
@@ -94,8 +97,11 @@ func decompress(name string, r io.Reader) (text io.Reader, kind string, err erro
 		return io.MultiReader(bytes.NewReader(rest), r), kind, nil
 	case "gzip":
 		z, err := gzip.NewReader(br)
+		if errors.Is(err, io.EOF) { // cut short within its header
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
-			return nil, kind, fmt.Errorf("accesslog: reading %s: %w", name, err)
+			return failing{err}, kind, nil // no line, and a warning
 		}
 		return &gzipText{z: z}, kind, nil
 	case "bzip2":
@@ -110,6 +116,11 @@ func decompress(name string, r io.Reader) (text io.Reader, kind string, err erro
 	}
 	return nil, kind, &ContentError{Name: name, Kind: kind}
 }
+
+// failing is a text that ends with an error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // peek returns what one read brings, and more only as long as it may be the
 // beginning of a magic: a file that is followed may stay short for hours.

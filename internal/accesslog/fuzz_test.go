@@ -134,7 +134,7 @@ func FuzzDetect(f *testing.F) {
 	fuzzLines(f)
 	f.Add([]byte(combinedLog(3)))
 	f.Fuzz(func(t *testing.T, log []byte) {
-		if len(log) > 8192 {
+		if len(log) > 2048 {
 			return
 		}
 		d, err := Detect(splitSample(log, true), CompileOptions{})

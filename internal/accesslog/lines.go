@@ -126,16 +126,14 @@ func (l *lines) trim(line []byte) []byte {
 // bytes if there are so many and the text is not live, else what one read
 // brings.
 func (l *lines) head(want int, live bool) []byte {
-	for l.err == nil && l.end-l.start < want && l.end-l.start < len(l.buf) {
+	for {
 		if l.end > l.start && l.buf[l.start] == 0 {
-			if l.dropNULs(); l.start == l.end {
-				l.start, l.end = 0, 0
-			}
+			l.dropNULs()
 		}
-		if live && bytes.IndexByte(l.buf[l.start:l.end], '\n') >= 0 {
-			break
+		switch have := l.buf[l.start:l.end]; {
+		case l.err != nil, len(have) >= want, live && bytes.IndexByte(have, '\n') >= 0:
+			return have
 		}
 		l.fill()
 	}
-	return l.buf[l.start:l.end]
 }

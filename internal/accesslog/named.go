@@ -67,9 +67,11 @@ func Named(name string, opts CompileOptions) (*Format, bool) {
 }
 
 // ParseFormat compiles what a user gives as a format: a name, a LogFormat of
-// Apache httpd, told by its "%", a log_format of nginx, told by its "$".
+// Apache httpd, told by its "%", a log_format of nginx, told by its "$"; also
+// the whole directive as it stands in the configuration, or its text with the
+// quotes around it.
 func ParseFormat(text string, opts CompileOptions) (*Format, error) {
-	text = strings.TrimSpace(text)
+	text, opts = undress(strings.TrimSpace(text), opts)
 	if f, ok := Named(text, opts); ok {
 		return f, nil
 	}
@@ -81,4 +83,61 @@ func ParseFormat(text string, opts CompileOptions) (*Format, error) {
 		return CompileNginx(text, opts)
 	}
 	return nil, fmt.Errorf("accesslog: %.60q is no name of a format (%s), nor has it a %%directive or $variable", text, strings.Join(Names(), ", "))
+}
+
+// undress takes the format out of a directive's line or its quotes.
+func undress(text string, opts CompileOptions) (string, CompileOptions) {
+	word, rest, _ := strings.Cut(text, " ")
+	switch strings.ToLower(word) {
+	case "logformat":
+		if format, after, ok := quoted(strings.TrimSpace(rest)); ok {
+			if name := strings.TrimSpace(after); name != "" && opts.Name == "" {
+				opts.Name = name
+			}
+			return format, opts
+		}
+	case "log_format":
+		name, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		rest = strings.TrimSpace(rest)
+		if escape, after, ok := strings.Cut(rest, " "); ok && strings.HasPrefix(escape, "escape=") {
+			opts.Escape = map[string]Escape{"escape=json": EscapeJSON, "escape=none": EscapeNone}[escape]
+			rest = strings.TrimSpace(after)
+		}
+		format := ""
+		for {
+			part, after, ok := quoted(rest)
+			if !ok {
+				break
+			}
+			format += part
+			rest = strings.TrimSpace(after)
+		}
+		if rest = strings.TrimSuffix(rest, ";"); rest == "" && format != "" {
+			if opts.Name == "" {
+				opts.Name = name
+			}
+			return format, opts
+		}
+	}
+	if format, after, ok := quoted(text); ok && after == "" && strings.ContainsAny(format, "%$") {
+		return format, opts
+	}
+	return text, opts
+}
+
+// quoted takes a string in single or double quotes from the beginning of s. What
+// is escaped in it stays so.
+func quoted(s string) (inside, rest string, ok bool) {
+	if s == "" || s[0] != '"' && s[0] != '\'' {
+		return "", s, false
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case s[0]:
+			return s[1:i], s[i+1:], true
+		}
+	}
+	return "", s, false
 }

@@ -138,6 +138,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestFormatsAsTheyStandInTheConfiguration(t *testing.T) {
+	tests := []struct {
+		name, given, text, called string
+		escape                    Escape
+	}{
+		{"LogFormat", `LogFormat "%h %t \"%r\"" mine`, `%h %t \"%r\"`, "mine", EscapeApache},
+		{"without a name", `LogFormat "%h %t"`, `%h %t`, `%h %t`, EscapeApache},
+		{"log_format of several strings", "log_format main '$remote_addr - [$time_local] '\n  '\"$request\" $status';", `$remote_addr - [$time_local] "$request" $status`, "main", EscapeNginx},
+		{"with its escape", `log_format j escape=json '{"a":"$remote_addr"}';`, `{"a":"$remote_addr"}`, "j", EscapeJSON},
+		{"in quotes", `"%h %t"`, `%h %t`, `%h %t`, EscapeApache},
+		{"a format that begins and ends with quotes", `"%h" %t "%r"`, `"%h" %t "%r"`, `"%h" %t "%r"`, EscapeApache},
+		{"a name", ` combined `, named[1].text, "combined", EscapeApache},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := ParseFormat(tt.given, CompileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Text() != tt.text || f.Name() != tt.called || f.Escape() != tt.escape {
+				t.Errorf("%q called %q with escape %v", f.Text(), f.Name(), f.Escape())
+			}
+		})
+	}
+}
+
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name, format, line string

@@ -242,12 +242,21 @@ func (r *Reader) advance() error {
 		return fmt.Errorf("accesslog: opening the log: %w", err)
 	}
 	r.closer = []io.Closer{f}
-	var text io.Reader
-	if text, r.kind, err = decompress(src.Name, f); err != nil {
-		return err
-	}
-	if c, ok := text.(io.Closer); ok {
-		r.closer = append(r.closer, c)
+	text := io.Reader(f)
+	r.kind = ""
+	// Twice, for files that were rotated by two that compress.
+	for range 2 {
+		kind := ""
+		if text, kind, err = decompress(src.Name, text); err != nil {
+			return err
+		}
+		if kind == "" {
+			break
+		}
+		r.kind = kind
+		if c, ok := text.(io.Closer); ok {
+			r.closer = append(r.closer, c)
+		}
 	}
 	r.lines.reset(text)
 	return r.examine(src)
@@ -321,11 +330,11 @@ func fits(f *Format, sample [][]byte) int {
 
 // notText tells what is no text: many bytes that no text has.
 func notText(head []byte) string {
-	if kind := compression(head); kind != "" {
-		// Compressed twice, or compressed UTF-16.
-		if kind == "UTF-16" || len(head) > 4 && bytes.IndexByte(head[:min(len(head), 512)], '\n') < 0 {
-			return kind
-		}
+	if kind := compression(head); kind == "UTF-16" {
+		return kind
+	}
+	if n := bytes.IndexByte(head, '\r'); n >= 0 && n < len(head)-1 && bytes.IndexByte(head, '\n') < 0 {
+		return "CR"
 	}
 	odd, nul := 0, 0
 	for _, c := range head {

@@ -69,6 +69,18 @@ func TestReaderCountsWhatIsBroken(t *testing.T) {
 	}
 }
 
+// A server that does not append, after copytruncate: the file begins with a
+// hole as long as it was before.
+func TestHoleBeforeTheLines(t *testing.T) {
+	r := NewReader(t.Context(), Options{}, text("hole", strings.Repeat("\x00", 3*MaxLine)+combinedLine("192.0.2.1", 1)))
+	if d := cmp.Diff([]string{"192.0.2.1"}, drain(t, r)); d != "" {
+		t.Errorf("clients (-want +got):\n%s", d)
+	}
+	if s := r.Stats(); s.Lines != 1 || len(s.Warnings) != 1 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
 func TestReaderRefusesWhatIsNoLog(t *testing.T) {
 	wide := func(s string) string {
 		var b strings.Builder
@@ -84,6 +96,7 @@ func TestReaderRefusesWhatIsNoLog(t *testing.T) {
 		{"UTF-16 with its mark", "\xff\xfe" + wide(combinedLog(2)), "UTF-16 text"},
 		{"UTF-16 without", wide(combinedLog(2)), "UTF-16 text"},
 		{"binary", strings.Repeat("\x7fELF\x01\x02\x00\x00\x05", 50), "binary data"},
+		{"old line ends", strings.ReplaceAll(combinedLog(3), "\n", "\r"), "carriage returns alone"},
 		{"another text", "once upon\na time\n", "format of another text is not known"},
 	}
 	for _, tt := range tests {
