@@ -26,7 +26,7 @@ func Addresses(name string, r io.Reader) iter.Seq2[netip.Addr, error] {
 		}
 		var l lines
 		l.reset(text)
-		if head := l.head(512, true); bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		if head := l.head(512, true); bytes.HasPrefix(head, []byte(utf8BOM)) {
 			l.start += 3
 		} else if kind := notText(head); kind != "" {
 			yield(netip.Addr{}, &ContentError{Name: name, Kind: kind})

@@ -376,3 +376,31 @@ func TestRewriterChangesTheClientOnly(t *testing.T) {
 		})
 	}
 }
+
+// A whole rotated set, of which one is compressed, one lacks its last line end
+// and one is damaged, becomes one log with names.
+func TestRewriteOfAWholeSet(t *testing.T) {
+	first, second := combinedLine("192.0.2.1", 1)+"rubbish\n", strings.TrimSuffix(combinedLine("192.0.2.2", 2), "\n")
+	many := combinedLog(3000)
+	cut := gzipped(t, many)
+	dir := t.TempDir()
+	sources := []Source{File(write(t, dir, "a.3", gzipped(t, first))), File(write(t, dir, "a.2", second)), File(write(t, dir, "a.1", "")),
+		File(write(t, dir, "a.0", utf8BOM+`{"ip":"192.0.2.3","status":200}`+"\n")), File(write(t, dir, "a", cut[:len(cut)/2]))}
+	var out strings.Builder
+	done, err := Rewrite(t.Context(), &out, Options{}, func(a netip.Addr) (string, bool) { return "n" + a.String() + ".example", a.String() != "192.0.2.2" }, sources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	want := strings.Replace(first, "192.0.2.1", "n192.0.2.1.example", 1) + second + "\n" + utf8BOM + `{"ip":"n192.0.2.3.example","status":200}` + "\n"
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got  %.500q\nwant %.500q", got, want)
+	}
+	back := strings.ReplaceAll(strings.ReplaceAll(got[min(len(got), len(want)):], ".example", ""), "n192.0.2.", "192.0.2.")
+	if len(back) < 1000 || !strings.HasPrefix(many, back) {
+		t.Errorf("of the damaged file came %d bytes: %.200q", len(back), back)
+	}
+	if len(done.Warnings) != 1 || !strings.Contains(done.Warnings[0], "unexpected EOF") || done.Unnamed < 2 || done.Other < 1 || done.Named < 10 {
+		t.Errorf("%+v", done)
+	}
+}

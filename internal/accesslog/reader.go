@@ -7,36 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"time"
 )
-
-// Source is one text to read: a file, standard input.
-type Source struct {
-	// Name for messages.
-	Name string
-	// Open returns the text as stored; what compresses it is found out.
-	Open func(context.Context) (io.ReadCloser, error)
-	// Live sources, such as a file that is followed, are read as far as they
-	// are there: nothing waits for more than one line.
-	Live bool
-	// Modified is when it was written last, zero if unknown.
-	Modified time.Time
-}
-
-// File is the source of a file. It is not opened before it is read.
-func File(path string) Source {
-	s := Source{Name: path, Open: func(context.Context) (io.ReadCloser, error) { return os.Open(path) }}
-	if fi, err := os.Stat(path); err == nil {
-		s.Modified = fi.ModTime()
-	}
-	return s
-}
-
-// Stdin is the source of a text that is open already, under the name "-".
-func Stdin(r io.Reader) Source {
-	return Source{Name: "-", Live: true, Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(r), nil }}
-}
 
 // Options of a Reader.
 type Options struct {
@@ -91,13 +62,13 @@ func (s *Stats) BrokenLines() int {
 // it. It is not for several goroutines at once.
 type Reader struct {
 	ctx     func() error // ends the reading
-	open    func(Source) (io.ReadCloser, error)
+	open    func(Source) (io.ReadCloser, string, error)
 	opts    Options
 	sources []Source
 	at      int // the source being read, -1 before the first
 
 	lines  lines
-	closer []io.Closer
+	closer io.Closer
 	parser *Parser
 	format *Format
 	kind   string // of compression
@@ -113,7 +84,7 @@ func NewReader(ctx context.Context, opts Options, sources ...Source) *Reader {
 		opts.KeepBroken = 5
 	}
 	r := &Reader{opts: opts, sources: sources, at: -1, ctx: ctx.Err,
-		open: func(s Source) (io.ReadCloser, error) { return s.Open(ctx) }}
+		open: func(s Source) (io.ReadCloser, string, error) { return s.text(ctx) }}
 	if opts.Format != nil {
 		r.use(opts.Format)
 		r.stats.Formats = []Detection{{Format: opts.Format, Sure: Certain}}
@@ -237,27 +208,11 @@ func (r *Reader) advance() error {
 		return io.EOF
 	}
 	src := r.sources[r.at]
-	f, err := r.open(src)
+	text, kind, err := r.open(src)
 	if err != nil {
-		return fmt.Errorf("accesslog: opening the log: %w", err)
+		return err
 	}
-	r.closer = []io.Closer{f}
-	text := io.Reader(f)
-	r.kind = ""
-	// Twice, for files that were rotated by two that compress.
-	for range 2 {
-		kind := ""
-		if text, kind, err = decompress(src.Name, text); err != nil {
-			return err
-		}
-		if kind == "" {
-			break
-		}
-		r.kind = kind
-		if c, ok := text.(io.Closer); ok {
-			r.closer = append(r.closer, c)
-		}
-	}
+	r.closer, r.kind = text, kind
 	r.lines.reset(text)
 	return r.examine(src)
 }
@@ -268,7 +223,7 @@ const headSize = 64 << 10
 // examine looks at the beginning of a text: whether it is one, and its format.
 func (r *Reader) examine(src Source) error {
 	head := r.lines.head(headSize, src.Live)
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+	if bytes.HasPrefix(head, []byte(utf8BOM)) {
 		r.lines.start += 3
 		head = head[3:]
 	}
@@ -297,64 +252,6 @@ func (r *Reader) examine(src Source) error {
 	return nil
 }
 
-// FormatError says that a log's format is not known.
-type FormatError struct {
-	Name      string
-	Detection Detection
-	// First line of it, hostile, at most 512 bytes.
-	First []byte
-}
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("accesslog: the format of %s is not known: %v", e.Name, e.Detection)
-}
-
-func first(head []byte) []byte {
-	if n := bytes.IndexByte(head, '\n'); n >= 0 {
-		head = head[:n]
-	}
-	return head[:min(len(head), maxBrokenText)]
-}
-
-func fits(f *Format, sample [][]byte) int {
-	n := 0
-	p := f.NewParser()
-	var rec Record
-	for _, l := range sample[:min(len(sample), maxDetectLines)] {
-		if p.strict(l, &rec) == NoFault {
-			n++
-		}
-	}
-	return n
-}
-
-// notText tells what is no text: many bytes that no text has.
-func notText(head []byte) string {
-	if kind := compression(head); kind == "UTF-16" {
-		return kind
-	}
-	if n := bytes.IndexByte(head, '\r'); n >= 0 && n < len(head)-1 && bytes.IndexByte(head, '\n') < 0 {
-		return "CR"
-	}
-	odd, nul := 0, 0
-	for _, c := range head {
-		switch {
-		case c == 0:
-			nul++
-		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0x1b:
-			odd++
-		}
-	}
-	// UTF-16 without its mark: every other byte is NUL.
-	if len(head) >= 64 && nul*5 > len(head)*2 && bytes.Count(head, []byte("\x00\n"))+bytes.Count(head, []byte("\n\x00")) > 0 && odd == 0 {
-		return "UTF-16"
-	}
-	if len(head) >= 64 && (odd+nul)*10 > len(head) {
-		return "binary"
-	}
-	return ""
-}
-
 // finish ends a source. err is how its text ended.
 func (r *Reader) finish(err error) {
 	name := r.sources[r.at].Name
@@ -378,10 +275,10 @@ func (r *Reader) finish(err error) {
 }
 
 func (r *Reader) closeSource() {
-	for i := len(r.closer) - 1; i >= 0; i-- {
-		_ = r.closer[i].Close() // only read
+	if r.closer != nil {
+		_ = r.closer.Close() // only read
+		r.closer = nil
 	}
-	r.closer = nil
 }
 
 // Close ends the reading.

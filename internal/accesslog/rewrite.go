@@ -33,6 +33,8 @@ type Rewritten struct {
 	// Lines in all; Named of them got a name, in Unnamed the address stayed
 	// for want of one, Other have no address where one belongs or are broken.
 	Lines, Named, Unnamed, Other int
+	// Warnings are what is wrong with the sources, each named.
+	Warnings []string
 }
 
 // NewRewriter returns a rewriter of logs of a format. name tells an address's
@@ -44,41 +46,50 @@ func NewRewriter(f *Format, name func(netip.Addr) (string, bool)) *Rewriter {
 // rewriteLine bounds the lines that are looked into: longer ones are copied.
 const rewriteLine = 256 << 10
 
-// Copy rewrites a text. What compresses it must be undone already.
+// Copy rewrites a text. What compresses it must be undone already, see
+// [Rewrite].
 func (w *Rewriter) Copy(dst io.Writer, src io.Reader) (Rewritten, error) {
 	var done Rewritten
+	readErr, writeErr := w.copyTo(dst, src, &done)
+	switch {
+	case writeErr != nil:
+		return done, fmt.Errorf("accesslog: writing the log: %w", writeErr)
+	case readErr != nil:
+		return done, fmt.Errorf("accesslog: reading the log: %w", readErr)
+	}
+	return done, nil
+}
+
+func (w *Rewriter) copyTo(dst io.Writer, src io.Reader, done *Rewritten) (readErr, writeErr error) {
 	if w.in == nil {
 		w.in, w.out = bufio.NewReaderSize(src, rewriteLine), bufio.NewWriterSize(dst, 64<<10)
 	}
 	in, out := w.in, w.out
 	in.Reset(src)
 	out.Reset(dst)
-	amid := false // within a line longer than the buffer
-	for {
+	for amid := false; ; { // within a line longer than the buffer
 		piece, err := in.ReadSlice('\n')
 		long := errors.Is(err, bufio.ErrBufferFull)
 		if len(piece) > 0 {
-			line := piece
-			if !amid && !long {
-				line = w.count(piece, &done)
-			} else if !amid {
+			switch {
+			case !amid && !long:
+				piece = w.count(piece, done)
+			case !amid:
 				done.Lines++
 				done.Other++
 			}
-			if _, werr := out.Write(line); werr != nil {
-				return done, fmt.Errorf("accesslog: writing the log: %w", werr)
+			if _, err := out.Write(piece); err != nil {
+				return nil, err
 			}
 		}
 		amid = long
-		if err != nil && !long {
-			if ferr := out.Flush(); ferr != nil {
-				return done, fmt.Errorf("accesslog: writing the log: %w", ferr)
-			}
-			if errors.Is(err, io.EOF) {
-				return done, nil
-			}
-			return done, fmt.Errorf("accesslog: reading the log: %w", err)
+		if err == nil || long {
+			continue
 		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return err, out.Flush()
 	}
 }
 
