@@ -20,6 +20,7 @@
 // who wants them edits the Config. A validating resolver's reasons are seen
 // only as far as it tells them (RFC 8914 extended errors, the CD bit).
 //
-// Authorities are not contacted: a slow authority is inferred from the
-// difference between what a resolver knows and what it must fetch.
+// Authorities are not contacted here: a slow authority is inferred from the
+// difference between what a resolver knows and what it must fetch. Package
+// delegation asks them; its results have their types here, in Result.
 package dnscheck

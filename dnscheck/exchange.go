@@ -34,6 +34,8 @@ type Query struct {
 	// EDNS is the UDP size to advertise in an OPT record (RFC 6891). Zero
 	// sends no OPT.
 	EDNS uint16
+	// DO asks for signatures (RFC 4035, section 3.2.1); it needs EDNS.
+	DO bool
 	// AD and CD are the header bits of RFC 4035; NoRD clears RD.
 	AD, CD, NoRD bool
 	// Flow, where not nil, is the socket to use: queries to one server with

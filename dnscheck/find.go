@@ -27,6 +27,8 @@ const (
 	CNAMEChain    = "cname-chain"
 	Validation    = "validation"
 	TTLZero       = "ttl-zero"
+	// Delegation is a fault of a zone or of its parent that costs some lookups.
+	Delegation = "delegation"
 )
 
 const (

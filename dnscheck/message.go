@@ -30,7 +30,7 @@ func packQuery(q *Query) ([]byte, error) {
 		Question: []dns.Question{{Name: dns.Fqdn(q.Name), Qtype: q.Type, Qclass: q.Class}},
 	}
 	if q.EDNS > 0 {
-		m.SetEdns0(q.EDNS, false)
+		m.SetEdns0(q.EDNS, q.DO)
 	}
 	b, err := m.Pack()
 	if err != nil {

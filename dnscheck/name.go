@@ -44,6 +44,20 @@ func parseTarget(s string) (target, error) {
 	return target{name: name}, nil
 }
 
+// QueryName is the absolute name, in lower case, that a question about s asks:
+// its reverse name for an address. A name is taken as it is, without search
+// list.
+func QueryName(s string) (string, error) {
+	t, err := parseTarget(s)
+	switch {
+	case err != nil:
+		return "", err
+	case t.addr.IsValid():
+		return reverseName(t.addr)
+	}
+	return fqdn(t.name), nil
+}
+
 // toASCII punycodes a Unicode name (RFC 5891, UTS 46 lookup profile) and
 // leaves an ASCII one alone: names like _dmarc.example.com are no IDNA, but
 // resolve.

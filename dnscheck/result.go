@@ -29,7 +29,12 @@ type Result struct {
 	// is, and whether it lives at all.
 	Controls []Server `json:"controls,omitempty"`
 	// Reverse are the PTR lookups of the addresses found and of this host's own address.
-	Reverse  []Reverse `json:"reverse,omitempty"`
+	Reverse []Reverse `json:"reverse,omitempty"`
+	// Walk is how the name was followed from the root, Delegation the zones on
+	// the way, the root first. Walk is null where that was not done.
+	Walk       *Walk  `json:"walk"`
+	Delegation []Zone `json:"delegation"`
+
 	Findings []Finding `json:"findings"`
 	Warnings []string  `json:"warnings,omitempty"`
 	// Interrupted says that ctx ended before everything was measured.

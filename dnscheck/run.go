@@ -18,6 +18,8 @@ type Event struct {
 	Cold    *Server     `json:"cold,omitempty"`
 	Control *Server     `json:"control,omitempty"`
 	Reverse *Reverse    `json:"reverse,omitempty"`
+	Zone    *Zone       `json:"zone,omitempty"`
+	Walk    *Walk       `json:"walk,omitempty"`
 	Warning string      `json:"warning,omitempty"`
 }
 
@@ -40,6 +42,10 @@ func (r *Result) Apply(e Event) {
 		r.Controls = append(r.Controls, *e.Control)
 	case e.Reverse != nil:
 		r.Reverse = append(r.Reverse, *e.Reverse)
+	case e.Zone != nil:
+		r.Delegation = append(r.Delegation, *e.Zone)
+	case e.Walk != nil:
+		r.Walk = e.Walk
 	case e.Warning != "":
 		r.Warnings = append(r.Warnings, e.Warning)
 	}
@@ -106,7 +112,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	began := time.Now()
 	r := &Result{
 		Schema: Schema, Name: o.Name, Started: began.UTC(),
-		Servers: []Server{}, Findings: []Finding{},
+		Servers: []Server{}, Delegation: []Zone{}, Findings: []Finding{},
 	}
 	for e, err := range Events(ctx, o) {
 		if err != nil {

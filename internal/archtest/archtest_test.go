@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"internal/netprobe", "internal/simnet"},
 	{"internal/netprobe/modelnet"},
 	{"trace", "pmtu", "dnscheck", "httpcheck"},
+	{"dnscheck/delegation"},
 	{"reports"},
 	{"reports/render"},
 	{"internal/diagnose", "internal/live", "internal/netlab/…"},
