@@ -48,10 +48,10 @@ func (w *Walker) judgeAnswers(ctx context.Context, links []link, qtype uint16, r
 		if why != "" {
 			why = bare(l.zone.name) + ": " + why
 		}
-		// What lies above can be what fails.
-		for z := l.zone.parent; z != nil && status == unchecked; z = z.parent {
-			if z.trusted.status == bogus {
-				status, why = bogus, bare(z.name)+": "+z.trusted.reason
+		// What lies above can be what fails; the topmost is the cause.
+		for z := l.zone.parent; z != nil && (status == unchecked || status == bogus); z = z.parent {
+			if up := z.trusted; rank(up.status) >= rank(status) {
+				status, why = up.status, bare(z.name)+": "+up.reason
 			}
 		}
 		switch {

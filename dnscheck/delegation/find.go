@@ -97,7 +97,11 @@ func (f *finder) walk() {
 		return // said as the walk's note; it is no fault of the name
 	}
 	if v.Security == bogus {
-		f.add(dnscheck.Validation, v.Zone, fmt.Sprintf("a validating resolver answers SERVFAIL for %s: %s", v.Name, v.Reason))
+		where := v.Zone
+		if i := slices.IndexFunc(f.r.Delegation, func(z dnscheck.Zone) bool { return z.DNSSEC.Status == bogus }); i >= 0 {
+			where = f.r.Delegation[i].Name
+		}
+		f.add(dnscheck.Validation, where, fmt.Sprintf("a validating resolver answers SERVFAIL for %s: %s", v.Name, v.Reason))
 	}
 }
 

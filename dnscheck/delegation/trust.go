@@ -112,7 +112,7 @@ func (w *Walker) judgeKeys(z *zone, t *trust, s step, set []dns.RR, sigs []*dns.
 	if len(usable) == 0 {
 		return unsupported, fmt.Sprintf("algorithm %d or digest %d is not supported, so that it counts as unsigned", t.ds[0].Algorithm, t.ds[0].DigestType)
 	}
-	if z.parent != nil && len(z.parent.trusted.keys) > 0 && above != unsigned {
+	if z.parent != nil && len(z.parent.trusted.keys) > 0 && above != unsigned && above != bogus {
 		if bad := w.verify(z.parent.trusted, z.parent.name, z.dsSet, z.dsSigs); bad != "" {
 			return bogus, "the DS records at " + bare(z.parent.name) + " " + bad
 		}
@@ -134,8 +134,10 @@ func (w *Walker) judgeKeys(z *zone, t *trust, s step, set []dns.RR, sigs []*dns.
 		return bogus, "its DNSKEY records " + bad
 	}
 	switch above {
-	case bogus, unchecked:
+	case bogus:
 		return unchecked, "the chain from the root is broken above it"
+	case unchecked:
+		return unchecked, "the chain from the root is not vouched for"
 	case unsigned, unsupported:
 		return unsigned, "it is signed, but " + bare(z.parent.name) + " above it is not, so no resolver checks"
 	}
