@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // realistic makes n combined lines as a busy site's log has them: several a
@@ -88,6 +89,34 @@ func BenchmarkRead(b *testing.B) {
 	b.Run("detected", func(b *testing.B) { benchmarkRead(b, Options{}, log) })
 	json := []byte(`{"time_iso8601":"2000-10-10T13:55:36-07:00","remote_addr":"192.0.2.1","remote_user":"","request":"GET /articles/1/index.html?page=2 HTTP/1.1","status":"200","body_bytes_sent":"51234","request_time":"0.100","http_referrer":"https://www.example.com/list/9","http_user_agent":"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36"}` + "\n")
 	b.Run("json", func(b *testing.B) { benchmarkRead(b, Options{}, json) })
+}
+
+// BenchmarkSorted is what order costs a record, of a log where most requests
+// are short and one in a hundred takes a minute.
+func BenchmarkSorted(b *testing.B) {
+	for _, light := range []bool{false, true} {
+		b.Run(fmt.Sprintf("light=%v", light), func(b *testing.B) {
+			b.ReportAllocs()
+			s := NewSorter(SortOptions{Window: time.Minute, Light: light})
+			f, _ := Named("combined", CompileOptions{})
+			line := []byte(`192.0.2.1 - - ` + stamp + ` "GET /articles/1/index.html HTTP/1.1" 200 5 "https://www.example.com/list" "Mozilla/5.0 (Windows NT 10.0; Win64; x64)"`)
+			var r Record
+			if fault := f.NewParser().Parse(line, &r); fault != NoFault {
+				b.Fatal(fault)
+			}
+			begin, i := r.Time, 0
+			for b.Loop() {
+				r.Time = begin.Add(time.Duration(i) * time.Millisecond)
+				if i%100 == 0 {
+					r.Time = r.Time.Add(-time.Minute)
+				}
+				s.Push(&r)
+				for s.Pop(false) != nil {
+				}
+				i++
+			}
+		})
+	}
 }
 
 // BenchmarkTallyAt is one observation of a million addresses in turn: what it

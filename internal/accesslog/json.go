@@ -45,6 +45,7 @@ type scan struct {
 	p    *Parser
 	rec  *Record
 	rank int // how good the client's field found so far is
+	best int // the same without the depth
 	when int // the same of the time
 	fail Fault
 }
@@ -55,7 +56,7 @@ func (p *Parser) parseJSON(line []byte, rec *Record) Fault {
 	if s.peek() != '{' {
 		return FaultJSON
 	}
-	if !s.object(nil, 0) {
+	if !s.object(nil, 0, true) {
 		if s.fail != NoFault {
 			return s.fail
 		}
@@ -80,8 +81,9 @@ func (s *scan) space() {
 	}
 }
 
-// object reads from "{" to "}". parent is the normal form of its own key.
-func (s *scan) object(parent []byte, depth int) bool {
+// object reads from "{" to "}". parent is the normal form of its own key, and
+// known says that it and all around it are objects whose keys have a meaning.
+func (s *scan) object(parent []byte, depth int, known bool) bool {
 	if depth == maxDepth {
 		return false
 	}
@@ -103,7 +105,7 @@ func (s *scan) object(parent []byte, depth int) bool {
 			return false
 		}
 		s.pos++
-		if s.space(); !s.value(parent, key, depth) {
+		if s.space(); !s.value(parent, key, depth, known) {
 			return false
 		}
 		s.space()
@@ -120,13 +122,13 @@ func (s *scan) object(parent []byte, depth int) bool {
 }
 
 // value reads any value and, unless it is an object, hands it on.
-func (s *scan) value(parent, key []byte, depth int) bool {
+func (s *scan) value(parent, key []byte, depth int, known bool) bool {
 	switch c := s.peek(); {
 	case c == '"':
 		from, to, ok := s.text()
-		return ok && s.found(parent, key, from, to, true)
+		return ok && (!known || s.found(parent, key, from, to, true, depth))
 	case c == '{':
-		return s.object(key, depth+1)
+		return s.object(key, depth+1, known && meant(parent, key))
 	case c == '[':
 		from := s.pos + 1
 		if !s.array(depth + 1) {
@@ -137,7 +139,7 @@ func (s *scan) value(parent, key []byte, depth int) bool {
 		if v := s.b[from:to]; len(v) >= 2 && v[0] == '"' && bytes.IndexByte(v[1:], '"') == len(v)-2 {
 			from, to = from+1, to-1
 		}
-		return s.found(parent, key, from, to, true)
+		return !known || s.found(parent, key, from, to, true, depth)
 	}
 	from := s.pos
 	for s.pos < len(s.b) {
@@ -154,10 +156,28 @@ func (s *scan) value(parent, key []byte, depth int) bool {
 	case string(v) == "null":
 		return true
 	case v[0] == '-' && len(v) > 1, v[0]-'0' <= 9, string(v) == "true", string(v) == "false":
-		return s.found(parent, key, from, s.pos, false)
+		return !known || s.found(parent, key, from, s.pos, false, depth)
 	}
 	return false
 }
+
+// meant reports whether an object under this key, within one under parent,
+// holds what a server says of a request. All others may be the client's own
+// words: arguments, cookies, a body, where "client_ip" is what it claims.
+func meant(parent, key []byte) bool {
+	switch string(key) {
+	case "request", "response", "http", "httprequest", "client", "source", "remote", "url", "event", "useragent",
+		"network", "nginx", "access", "jsonpayload", "connection", "headers", "requestheaders":
+		return !isHeaders(parent)
+	case "body": // of the Elastic Common Schema
+		return string(parent) == "response"
+	}
+	return false
+}
+
+// isHeaders tells the object of a request's headers, all of which the client
+// chose.
+func isHeaders(key []byte) bool { return string(key) == "headers" || string(key) == "requestheaders" }
 
 // array steps over "[…]".
 func (s *scan) array(depth int) bool {
@@ -171,7 +191,7 @@ func (s *scan) array(depth int) bool {
 			s.pos++
 			return true
 		}
-		if !s.value(nil, nil, depth) {
+		if !s.value(nil, nil, depth, false) {
 			return false
 		}
 		s.space()

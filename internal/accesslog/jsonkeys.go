@@ -7,9 +7,15 @@ import (
 
 // found stores the value b[from:to] of a key, if the key is known. quoted
 // tells a string from a number. It reports whether to go on.
-func (s *scan) found(parent, key []byte, from, to int, quoted bool) bool {
+func (s *scan) found(parent, key []byte, from, to int, quoted bool, depth int) bool {
 	v := s.b[from:to]
 	if len(key) == 0 || len(v) == 0 || len(v) == 1 && v[0] == '-' {
+		return true
+	}
+	if isHeaders(parent) {
+		if k := string(key); !s.header(key, v) && (k == "referer" || k == "useragent") {
+			return s.plain(parent, key, v)
+		}
 		return true
 	}
 	if s.header(key, v) || s.duration(parent, key, v, quoted) || s.clock(key, v) {
@@ -23,9 +29,6 @@ func (s *scan) found(parent, key []byte, from, to int, quoted bool) bool {
 		rank = 5
 	case "ip", "address":
 		rank = 4
-		if p := string(parent); p == "server" || p == "destination" || p == "host" {
-			return true
-		}
 	case "client", "remote", "h", "a":
 		rank = 3
 	case "host", "hostname":
@@ -40,33 +43,35 @@ func (s *scan) found(parent, key []byte, from, to int, quoted bool) bool {
 	default:
 		return s.plain(parent, key, v)
 	}
-	s.client(rank, from, v)
+	s.client(rank, depth, from, v)
 	return true
 }
 
-// client stores the client's address or name. Where a log has two addresses,
+// client stores the client's address or name; of the same key twice that of
+// the outermost object. Where a log has two addresses under different keys,
 // the lesser one is the peer's, as Caddy's remote_ip beside client_ip.
-func (s *scan) client(rank, from int, v []byte) {
-	if rank == 0 || len(v) > 1024 {
+func (s *scan) client(best, depth, from int, v []byte) {
+	if best == 0 || len(v) > 1024 {
 		return
 	}
 	a, port, ok := parseAddrPort(v)
+	if !ok && (best < 5 || bytes.IndexByte(v, ' ') >= 0) {
+		return // "client" may be an object's or a browser's name
+	}
 	r := s.rec
+	rank := best*2*maxDepth - depth
 	if rank <= s.rank {
-		if ok && s.rank > 1 && rank > 3 && !r.Has.Has(FieldPeer) {
+		if ok && s.best > best && best > 3 && !r.Has.Has(FieldPeer) {
 			r.Peer = a
 			r.Has |= FieldPeer
 		}
 		return
 	}
-	if s.rank > 3 && r.Client.IsValid() && ok {
+	if s.best > 3 && best > s.best && r.Client.IsValid() && ok {
 		r.Peer = r.Client
 		r.Has |= FieldPeer
 	}
-	if !ok && (rank < 5 || bytes.IndexByte(v, ' ') >= 0) {
-		return // "client" may be an object's or a browser's name
-	}
-	s.rank = rank
+	s.rank, s.best = rank, best
 	r.Client, r.Name = a, nil
 	if !ok {
 		r.Name = v
@@ -114,6 +119,10 @@ func (s *scan) plain(parent, key, v []byte) bool {
 		st.off = s.rec.Has.Has(FieldBytes) && string(key) != "bodybytessent"
 	case "remoteport", "clientport", "clientsrcport":
 		k = kindRemotePort
+	case "port":
+		if p := string(parent); p == "client" || p == "source" || p == "remote" {
+			k = kindRemotePort
+		}
 	case "connectionrequests":
 		k, st.less = kindKeepAlive, 1
 	case "keepalives", "keepalive":

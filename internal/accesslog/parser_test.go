@@ -120,6 +120,14 @@ func TestParse(t *testing.T) {
 			seen{Client: "192.0.2.1", Time: utc, Method: "GET", Path: "http://h.example/", Status: 200, Bytes: int64(12), Duration: "12ms", Agent: "x"}},
 		{"JSON of Cloudflare", "json", `{"ClientIP":"2001:db8::1","ClientRequestHost":"h.example","ClientRequestMethod":"GET","ClientRequestURI":"/x","EdgeStartTimestamp":971211336000000000,"EdgeResponseStatus":200,"EdgeResponseBytes":69045}`,
 			seen{Client: "2001:db8::1", VHost: "h.example", Method: "GET", Path: "/x", Time: utc, Status: 200, Bytes: int64(69045)}},
+		{"JSON: headers and arguments are the client's own words", "json", `{"args":{"client_ip":"203.0.113.66","request":{"client_ip":"203.0.113.66"}},"list":[{"client_ip":"203.0.113.66"}],` +
+			`"request":{"remote_ip":"192.0.2.1","headers":{"Client-Ip":["203.0.113.66"],"Ts":["x"],"Status":["999"],"Time":["0"],"Remote-Port":["1"],"Headers":{"client_ip":"203.0.113.66"}}},` +
+			`"resp_headers":{"Client-Ip":["203.0.113.66"]},"status":200}`,
+			seen{Client: "192.0.2.1", Status: 200}},
+		{"JSON of the Elastic Common Schema", "json", `{"@timestamp":"2000-10-10T20:55:36.000Z","client":{"ip":"192.0.2.1","port":4711},"server":{"ip":"10.0.0.1"},"host":{"ip":["10.0.0.2"]},"related":{"ip":["10.0.0.3"]},` +
+			`"http":{"version":"1.1","request":{"method":"GET"},"response":{"status_code":200,"body":{"bytes":5}}},"url":{"original":"/a"},"event":{"duration":1500000},"user_agent":{"original":"x"}}`,
+			seen{Client: "192.0.2.1", Port: 4711, Time: utc, Method: "GET", Path: "/a", Status: 200, Bytes: int64(5), Duration: "1.5ms", Agent: "x"}},
+		{"JSON: the same key within", "json", `{"request":{"remote_addr":"10.0.0.1"},"remote_addr":"192.0.2.1:4711"}`, seen{Client: "192.0.2.1", Port: 4711}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
