@@ -404,3 +404,26 @@ func TestRewriteOfAWholeSet(t *testing.T) {
 		t.Errorf("%+v", done)
 	}
 }
+
+// The queue gives back what it was given, in order, whatever the order was.
+func TestQueueSorts(t *testing.T) {
+	x := uint32(7)
+	for _, n := range []int{1, 2, 5, 6, 100, 5000} {
+		var q queue
+		for i := range n {
+			x = x*1664525 + 1013904223
+			q.push(waiting{when: int64(x >> 20 % 97), seq: uint64(i)})
+		}
+		last := q.pop()
+		for range n - 1 {
+			next := q.pop()
+			if !last.before(next) {
+				t.Fatalf("of %d: %v after %v", n, next, last)
+			}
+			last = next
+		}
+		if len(q) != 0 {
+			t.Errorf("%d left of %d", len(q), n)
+		}
+	}
+}

@@ -1,11 +1,11 @@
 package accesslog
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"io"
 	"iter"
+	"math"
 	"time"
 )
 
@@ -28,8 +28,8 @@ type Sorter struct {
 	opts    SortOptions
 	queue   queue
 	free    []*held
-	newest  time.Time
-	last    time.Time
+	newest  int64 // µs since 1970
+	last    int64
 	count   uint64
 	late    int
 	current *held
@@ -38,29 +38,6 @@ type Sorter struct {
 type held struct {
 	rec  Record
 	text []byte
-	when time.Time
-	seq  uint64
-}
-
-// queue is a heap of what is held, the earliest first; of the same time the
-// one that stands first in the log.
-type queue []*held
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if c := q[i].when.Compare(q[j].when); c != 0 {
-		return c < 0
-	}
-	return q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(*held)) }
-func (q *queue) Pop() any {
-	old := *q
-	h := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return h
 }
 
 // NewSorter returns an empty sorter.
@@ -71,19 +48,17 @@ func NewSorter(opts SortOptions) *Sorter {
 	if opts.Most <= 0 {
 		opts.Most = 1 << 16
 	}
-	return &Sorter{opts: opts}
+	return &Sorter{opts: opts, last: math.MinInt64}
 }
 
 // Push takes a copy of a record. One without a time takes that of the record
 // before it.
 func (s *Sorter) Push(r *Record) {
-	when, ok := r.Received()
-	if !ok {
-		when = s.newest
+	when := s.newest
+	if t, ok := r.Received(); ok {
+		when = t.UnixMicro()
 	}
-	if when.After(s.newest) {
-		s.newest = when
-	}
+	s.newest = max(s.newest, when)
 	var h *held
 	if n := len(s.free); n > 0 {
 		h, s.free = s.free[n-1], s.free[:n-1]
@@ -98,9 +73,8 @@ func (s *Sorter) Push(r *Record) {
 	} else {
 		h.text = r.copyTo(&h.rec, h.text)
 	}
-	h.when, h.seq = when, s.count
+	s.queue.push(waiting{when, s.count, h})
 	s.count++
-	heap.Push(&s.queue, h)
 }
 
 // Pop returns the earliest record once nothing earlier can come, or with flush
@@ -113,12 +87,12 @@ func (s *Sorter) Pop(flush bool) *Record {
 	if len(s.queue) == 0 {
 		return nil
 	}
-	first := s.queue[0]
-	if !flush && len(s.queue) <= s.opts.Most && s.newest.Sub(first.when) <= s.opts.Window {
+	if !flush && len(s.queue) <= s.opts.Most && s.newest-s.queue[0].when <= s.opts.Window.Microseconds() {
 		return nil
 	}
-	s.current = heap.Pop(&s.queue).(*held)
-	if first.when.Before(s.last) {
+	first := s.queue.pop()
+	s.current = first.h
+	if first.when < s.last {
 		s.late++
 	} else {
 		s.last = first.when
