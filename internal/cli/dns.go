@@ -18,6 +18,7 @@ type dnsOptions struct {
 	reverse   bool
 	noReverse bool
 	noHosts   bool
+	walk      walkOptions
 }
 
 func newDNS(env *Env) *cobra.Command {
@@ -28,7 +29,9 @@ func newDNS(env *Env) *cobra.Command {
 		Long: `Resolves a name as a program on this host does, by the rules of resolv.conf:
 servers in order, timeouts, attempts, search list. Then asks every server
 directly, for what it has in its cache and for what it must fetch, and names the
-one that costs the time. An address is looked up in reverse.`,
+one that costs the time. An address is looked up in reverse. Then follows the
+name from the root and asks every server of every zone on the way, over UDP and
+TCP, and checks their signatures; --no-walk leaves that out.`,
 		Example: `  whyslow dns www.example.com               what a program here waits for
   whyslow dns www.example.com AAAA          one type only
   whyslow dns www.example.com @192.0.2.53   by another server
@@ -50,6 +53,7 @@ one that costs the time. An address is looked up in reverse.`,
 	fs.Var(countValue{&o.probes, 1, 100}, "samples", "how often each server is asked for each type (default 5)")
 	fs.BoolVar(&o.noReverse, "no-reverse", false, "do not look up the addresses found")
 	fs.BoolVar(&o.noHosts, "no-hosts", false, "do not read the hosts file")
+	o.walk.addTo(fs)
 	o.addTo(fs, letters{})
 	hideTLS(fs)
 	return cmd
@@ -143,7 +147,17 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 		opt.Config.Nameservers, opt.Config.NameserverLines = q.servers, nil
 		opt.NoHosts = true // whoever names a server wants its answer
 	}
-	res, err := o.ask(ctx, env, opt)
+	walk, walks, err := o.walk.options(&o.common, o.port)
+	if err != nil {
+		return err
+	}
+	run := dnscheck.Run
+	if walks {
+		run = func(ctx context.Context, opt dnscheck.Options) (*dnscheck.Result, error) {
+			return runWithWalk(ctx, opt, walk)
+		}
+	}
+	res, err := o.ask(ctx, env, opt, run)
 	if err != nil {
 		return err
 	}
@@ -172,7 +186,8 @@ func (o *dnsOptions) answerable(ctx context.Context, q question) error {
 }
 
 // ask measures one question and shows how far it is.
-func (o *dnsOptions) ask(ctx context.Context, env *Env, opt dnscheck.Options) (*dnscheck.Result, error) {
+func (o *dnsOptions) ask(ctx context.Context, env *Env, opt dnscheck.Options,
+	run func(context.Context, dnscheck.Options) (*dnscheck.Result, error)) (*dnscheck.Result, error) {
 	p := newProgress(env, &o.common)
 	defer p.done()
 	p.set("resolving %s", opt.Name)
@@ -180,6 +195,6 @@ func (o *dnsOptions) ask(ctx context.Context, env *Env, opt dnscheck.Options) (*
 		p.set("resolving %s: %s in %s; asking each server", opt.Name, s.Rcode, s.Elapsed)
 	}
 	return measure(ctx, &o.common, "resolving "+opt.Name, func(ctx context.Context) (*dnscheck.Result, error) {
-		return dnscheck.Run(ctx, opt)
+		return run(ctx, opt)
 	})
 }

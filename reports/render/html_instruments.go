@@ -99,6 +99,16 @@ func (b *builder) dns(d *dnscheck.Result, verbose bool) section {
 	if len(d.Reverse) > 0 {
 		s.Parts = append(s.Parts, b.table(capital(reverseNote), reverseTable(d.Reverse)))
 	}
+	if d.Walk != nil {
+		if len(d.Delegation) > 0 {
+			s.Parts = append(s.Parts, b.table(capital(walkTitle(d.Walk)), delegationTable(d.Delegation, true)))
+		}
+		notes := walkNotes(d, true)
+		for _, a := range d.Walk.Aliases {
+			notes = append(notes, aliasText(a))
+		}
+		s.Parts = append(s.Parts, b.notes(notes)...)
+	}
 	facts := []fact{{"configuration", configText(&d.Config)}}
 	if d.Stub != nil && len(d.Stub.CNAME) > 0 {
 		facts = append(facts, fact{"CNAME chain", strings.Join(d.Stub.CNAME, " → ")})

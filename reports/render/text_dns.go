@@ -36,6 +36,7 @@ func (s *sheet) dns(d *dnscheck.Result, verbose bool) {
 		s.servers(dnsControlsNote, d.Controls)
 	}
 	s.reverse(d.Reverse)
+	s.delegation(d, verbose)
 	if verbose {
 		s.para("  ", "    ", cell{configText(&d.Config), dim})
 	}
