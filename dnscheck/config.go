@@ -87,11 +87,11 @@ func (c *Config) View(port uint16) ConfigView {
 	return v
 }
 
-// serverWait is how long glibc waits for server ns (its index in resolv.conf,
+// ServerWait is how long glibc waits for server ns (its index in resolv.conf,
 // whatever the order of asking): res_send.c, send_dg, "seconds = retrans <<
 // ns; if (ns > 0) seconds /= nscount", at least 1. The shift is by server and
 // not by round, so that three dead servers cost 5+3+6 s a round.
-func (c *Config) serverWait(ns int) time.Duration {
+func (c *Config) ServerWait(ns int) time.Duration {
 	seconds := int(c.Timeout/time.Second) << ns
 	if ns > 0 {
 		seconds /= len(c.Nameservers)

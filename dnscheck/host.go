@@ -136,6 +136,12 @@ func (h *Host) tcp(ctx context.Context, q Query, msg []byte) (*Answer, error) {
 	return nil, &OutcomeError{Outcome: Mismatch, Connect: connect}
 }
 
+// Dial opens a socket of this host's to a nameserver, "udp" or "tcp", for those
+// who exchange messages themselves.
+func (h *Host) Dial(ctx context.Context, network string, server netip.AddrPort) (net.Conn, error) {
+	return h.dial(ctx, network, server)
+}
+
 func (h *Host) dial(ctx context.Context, network string, server netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{Control: h.control, FallbackDelay: -1}
 	// A source address speaks only to servers of its family; the others are

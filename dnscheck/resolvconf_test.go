@@ -134,7 +134,7 @@ func TestServerWait(t *testing.T) {
 		c := &Config{Timeout: tt.timeout, Nameservers: make([]netip.Addr, tt.servers)}
 		var got []time.Duration
 		for i := range tt.servers {
-			got = append(got, c.serverWait(i))
+			got = append(got, c.ServerWait(i))
 		}
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("timeout %v, %d servers (-want +got):\n%s", tt.timeout, tt.servers, d)

@@ -153,7 +153,7 @@ func (r *stubRun) fresh() bool  { return r.reopen || r.cfg.SingleRequestReopen }
 // question of two was answered when time ran out.
 func (w *wait) datagramOnce(ctx context.Context, s *sent) (v verdict, lostTwin bool) {
 	s.answers, s.malformed = nil, false
-	wctx, cancel := context.WithTimeout(ctx, w.cfg.serverWait(w.ns))
+	wctx, cancel := context.WithTimeout(ctx, w.cfg.ServerWait(w.ns))
 	ch := make(chan reply, len(w.qs))
 	inFlight, asked, received := 0, 0, 0
 	for asked < len(w.qs) && (asked == 0 || !w.single()) {

@@ -209,6 +209,7 @@ func (e *engine) take(ctx context.Context, a arrival) {
 	e.opt.group.learn(e.opt.member, ev)
 	p.diverges(ev)
 	p.catchUp(ev.TTL, role)
+	p.advance()
 }
 
 // rejects is view.rejects by what any method has seen.

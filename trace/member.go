@@ -67,6 +67,10 @@ func (p *prober) borrow(ttl int, ev Event) {
 const (
 	spread  = 10
 	stagger = 400 * time.Microsecond
+	// crowd is the size of a group from which on those that join ask only a
+	// few TTLs ahead of the answers: so many probes that go past their
+	// destinations take longer to send than a round trip.
+	crowd = 16
 )
 
 // joinWave is the first wave of a trace that has taken over the common way.
@@ -88,10 +92,27 @@ func (p *prober) joinWave(ctx context.Context) error {
 			return err
 		}
 	}
-	for ttl := max(last+1, first); ttl <= e.opt.MaxHops; ttl++ {
+	limit := e.opt.MaxHops
+	if e.opt.group.size >= crowd {
+		limit = min(limit, first+spread-1)
+	}
+	for ttl := max(last+1, first); ttl <= limit; ttl++ {
 		p.send(ttl, 0)
 	}
+	p.joined = limit
+	p.advance()
 	return nil
+}
+
+// advance follows the answers of a first wave that was not sent to its end.
+func (p *prober) advance() {
+	if p.joined == 0 || p.finished() {
+		return
+	}
+	for last := min(p.engine.opt.MaxHops, p.view.lastAnswered()+aheadHops); p.joined < last; {
+		p.joined++
+		p.send(p.joined, 0)
+	}
 }
 
 // dismiss makes probes count for nothing.

@@ -39,6 +39,7 @@ type prober struct {
 	limited  bool // the destination answers by ICMP errors, which are limited
 	from     int  // where the first wave began
 	filled   bool // hops have been asked that the first wave left out
+	joined   int  // how far a first wave has gone that follows the answers; 0 if none does
 	rounding
 	lone
 }
@@ -193,6 +194,7 @@ func (p *prober) retry() {
 	for ttl := from; ttl <= p.engine.opt.MaxHops; ttl++ {
 		p.send(ttl, max(p.round-1, 0))
 	}
+	p.joined = 0 // all is asked now
 }
 
 // silent are the TTLs before the end of the path that nobody answered.

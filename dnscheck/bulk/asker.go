@@ -136,7 +136,7 @@ func (a *asker) begin(now time.Time) (more bool) {
 		s.zone = zone
 		s.first = now
 		if t, known := a.before[int(q)]; known {
-			s.first, s.earlier = t.first, t.sent
+			s.first, s.earlier, s.silent = t.first, t.sent, t.silent
 		}
 		msg, err := appendQuery(s.msg, &a.queries[q], 0)
 		if s.msg = msg; err != nil { // a name that no message can hold
@@ -266,11 +266,11 @@ func (a *asker) take(ctx context.Context, msg []byte, now time.Time) {
 		a.fetch(ctx, i)
 		return
 	}
-	a.decide(i, now, now.Sub(s.sent[nth]))
+	a.decide(i, now, nth)
 }
 
 // decide ends a query with what was read, unless another server may know better.
-func (a *asker) decide(i int32, now time.Time, took time.Duration) {
+func (a *asker) decide(i int32, now time.Time, nth int) {
 	s := &a.table.slots[i]
 	a.st.Answered++
 	switch a.got.rcode {
@@ -288,8 +288,8 @@ func (a *asker) decide(i int32, now time.Time, took time.Duration) {
 	default:
 		a.pace.success(now)
 	}
-	a.deliver(&Answer{Index: int(s.query), Outcome: Answered, Rcode: a.got.rcode, Server: a.server, Took: took,
-		Waited: now.Sub(s.first), Sent: s.earlier + s.attempts, Names: a.got.names, Addrs: a.got.addrs,
+	a.deliver(&Answer{Index: int(s.query), Outcome: Answered, Rcode: a.got.rcode, Server: a.server, Took: now.Sub(s.sent[nth]),
+		Silent: s.silent, Lost: nth, Waited: now.Sub(s.first), Sent: s.earlier + s.attempts, Names: a.got.names, Addrs: a.got.addrs,
 		TTL: a.got.keeps(), Known: a.got.known})
 	a.release(i)
 }
@@ -297,7 +297,11 @@ func (a *asker) decide(i int32, now time.Time, took time.Duration) {
 // fail leaves a query to the next server, or delivers that none could tell.
 func (a *asker) fail(i int32, o Outcome, rcode int, now time.Time) {
 	s := &a.table.slots[i]
-	a.failed(s.query, task{first: s.first, sent: s.earlier + s.attempts, outcome: o, rcode: rcode}, now)
+	silent := s.silent
+	if o == Timeout {
+		silent |= 1 << min(a.server, 63)
+	}
+	a.failed(s.query, task{first: s.first, sent: s.earlier + s.attempts, outcome: o, rcode: rcode, silent: silent}, now)
 	a.release(i)
 }
 
@@ -312,7 +316,7 @@ func (a *asker) failed(q int32, t task, now time.Time) {
 		a.rest = append(a.rest, q)
 		return
 	}
-	ans := Answer{Index: int(q), Outcome: t.outcome, Rcode: t.rcode, Server: a.server, Sent: t.sent}
+	ans := Answer{Index: int(q), Outcome: t.outcome, Rcode: t.rcode, Server: a.server, Sent: t.sent, Silent: t.silent}
 	if !t.first.IsZero() {
 		ans.Waited = now.Sub(t.first)
 	}

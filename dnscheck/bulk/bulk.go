@@ -94,8 +94,13 @@ type Answer struct {
 	// Took is the round trip of the attempt that was answered, Waited the whole
 	// time since the first one was sent: of a timeout it is all that was waited.
 	Took, Waited time.Duration
-	Sent         int  // attempts, TCP included
-	TCP          bool // fetched over TCP
+	Sent         int // attempts, TCP included
+	// Silent has a bit for each server that did not answer in time: bit 0 is
+	// the first. Lost counts the attempts that the server which answered left
+	// unanswered before.
+	Silent uint64
+	Lost   int
+	TCP    bool // fetched over TCP
 	// Names are of PTR records, at most MaxNames, escaped as in a zone file;
 	// Addrs of A and AAAA records.
 	Names []string
@@ -183,6 +188,7 @@ type task struct {
 	sent    int
 	outcome Outcome
 	rcode   int
+	silent  uint64 // see Answer.Silent
 }
 
 // shuffled is a random order of n queries.

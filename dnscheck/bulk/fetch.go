@@ -32,6 +32,7 @@ type fetch struct {
 	zone     uint32
 	first    time.Time
 	sent     int
+	silent   uint64
 	msg      []byte
 	typ      uint16
 	took     time.Duration
@@ -119,7 +120,7 @@ var errBroken = errors.New("bulk: an answer that cannot be read")
 // fetch hands a query over to TCP.
 func (a *asker) fetch(ctx context.Context, i int32) {
 	s := &a.table.slots[i]
-	a.tcp.begin(ctx, &fetch{query: s.query, zone: s.zone, first: s.first, sent: s.earlier + s.attempts, msg: slices.Clone(s.msg),
+	a.tcp.begin(ctx, &fetch{query: s.query, zone: s.zone, first: s.first, sent: s.earlier + s.attempts, silent: s.silent, msg: slices.Clone(s.msg),
 		typ: a.typeOf(s.query)})
 	a.table.done(i) // its zone stays taken
 }
@@ -135,7 +136,7 @@ func (a *asker) typeOf(query int32) uint16 {
 func (a *asker) fetched(x *fetch) {
 	a.zones.leave(x.zone)
 	a.st.TCP++
-	t := task{first: x.first, sent: x.sent + 1, outcome: Timeout}
+	t := task{first: x.first, sent: x.sent + 1, outcome: Timeout, silent: x.silent}
 	switch {
 	case errors.Is(x.err, errBroken):
 		t.outcome = Broken
@@ -144,7 +145,7 @@ func (a *asker) fetched(x *fetch) {
 	case x.err == nil:
 		a.st.Answered++
 		a.deliver(&Answer{Index: int(x.query), Outcome: Answered, Rcode: x.got.rcode, Server: a.server, Took: x.took,
-			Waited: x.finished.Sub(x.first), Sent: t.sent, TCP: true, Names: x.got.names, Addrs: x.got.addrs,
+			Waited: x.finished.Sub(x.first), Sent: t.sent, Silent: t.silent, TCP: true, Names: x.got.names, Addrs: x.got.addrs,
 			TTL: x.got.keeps(), Known: x.got.known})
 		return
 	}

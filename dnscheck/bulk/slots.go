@@ -15,7 +15,8 @@ type slot struct {
 	query    int32
 	attempts int
 	first    time.Time
-	earlier  int // attempts at servers before this one
+	earlier  int    // attempts at servers before this one
+	silent   uint64 // of these servers
 	sent     [maxAttempts]time.Time
 	ids      [maxAttempts]uint16
 	msg      []byte // as sent, but for the identifier

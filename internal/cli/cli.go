@@ -108,6 +108,7 @@ func commands() []func(*Env) *cobra.Command {
 		newTrace,
 		newPMTU,
 		newDNS,
+		newLookups,
 		newHTTP,
 		newShow,
 		newDemo,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/dnscheck/lookups"
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports"
@@ -108,6 +109,8 @@ func showSaved(env *Env, c *common, name string, b []byte) error {
 		return redeliver(env, c, name, b, schema, render.PMTUForms())
 	case dnscheck.Schema:
 		return redeliver(env, c, name, b, schema, render.DNSForms())
+	case lookups.Schema:
+		return redeliver(env, c, name, b, schema, render.LookupsForms())
 	case httpcheck.Schema:
 		return redeliver(env, c, name, b, schema, render.HTTPForms())
 	case doctorSchema:

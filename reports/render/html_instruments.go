@@ -27,6 +27,9 @@ func (b *builder) instruments(p part, verbose bool) []section {
 	if p.pmtu != nil {
 		out = append(out, b.pmtu(p.pmtu))
 	}
+	if p.lookups != nil {
+		out = append(out, b.lookups(p.lookups))
+	}
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/dnscheck/lookups"
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/internal/millis"
 	"github.com/whyslow/whyslow/pmtu"
@@ -19,6 +20,8 @@ type part struct {
 	dns   *dnscheck.Result
 	trace *trace.Result
 	pmtu  *pmtu.Result
+	// lookups stands alone: it is of a log, not of a target.
+	lookups *lookups.Result
 	// loadNote says why the load of a verdict is not the total of http.
 	loadNote string
 }
@@ -50,6 +53,9 @@ func (s *sheet) instruments(p part, verbose bool) {
 	if p.pmtu != nil {
 		s.pmtu(p.pmtu)
 	}
+	if p.lookups != nil {
+		s.lookups(p.lookups)
+	}
 }
 
 // measured says when an instrument ran, which a result that is passed around
@@ -66,6 +72,8 @@ func (p part) measured() string {
 		started, elapsed = p.trace.Started, p.trace.Elapsed
 	case p.pmtu != nil:
 		started, elapsed = p.pmtu.Started, p.pmtu.Elapsed
+	case p.lookups != nil:
+		started, elapsed = p.lookups.Started, p.lookups.Elapsed
 	}
 	text := "measured " + stamp(started)
 	if elapsed.Known() {
