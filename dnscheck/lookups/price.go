@@ -2,7 +2,9 @@ package lookups
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/millis"
@@ -20,7 +22,7 @@ type PriceOptions struct {
 // It is a pure function.
 func Price(l *Log, fates []Fate, o PriceOptions) *Result {
 	r := &Result{Schema: Schema, Requests: l.Requests, Named: l.Named, Special: l.Special, HTTP2: l.HTTP2,
-		Addresses: l.Addresses(), Fraction: l.Fraction(), Exact: l.Exact, Probed: len(fates), Workers: o.Workers,
+		Addresses: Estimate(l.Addresses()), Fraction: l.Fraction(), Exact: l.Exact, Probed: len(fates), Workers: o.Workers,
 		Scenarios: map[string]*Scenario{}, Rcodes: map[string]*Share{}}
 	if span := l.Span(); span > 0 {
 		r.Span = &span
@@ -38,6 +40,12 @@ func Price(l *Log, fates []Fate, o PriceOptions) *Result {
 	r.Rcodes = p.rcodes()
 	r.Networks = p.networks()
 	r.Confirmed = p.confirmed()
+	r.names = make(map[netip.Addr]string)
+	for i := range fates {
+		if f := &fates[i]; f.Confirmed {
+			r.names[f.Addr.Unmap().WithZone("")] = strings.TrimSuffix(f.Names[0], ".")
+		}
+	}
 	r.warn(l, fates)
 	return r
 }
@@ -68,9 +76,9 @@ func (p *pricing) scenario(double bool) *Scenario {
 	order := p.log.lookups()
 	costs, high := p.costs(order, false, double)
 	_, low := p.costs(order, true, double)
-	s.Lookups, s.LookupsLow = high.lookups, low.lookups
-	s.Queries, s.QueriesLow = high.queries, low.queries
-	s.Upstream, s.UpstreamLow = high.upstream, low.upstream
+	s.Lookups, s.LookupsLow = Estimate(high.lookups), Estimate(low.lookups)
+	s.Queries, s.QueriesLow = Estimate(high.queries), Estimate(low.queries)
+	s.Upstream, s.UpstreamLow = Estimate(high.upstream), Estimate(low.upstream)
 	if high.lookups > 0 {
 		s.HitRatio = 1 - high.misses/high.lookups
 	}
@@ -84,7 +92,7 @@ func (p *pricing) scenario(double bool) *Scenario {
 	s.AllMS = all.quantiles()
 	s.Slow = costs.above(slowLookup)
 	if span := p.log.Span().Seconds(); span > 0 {
-		busy, least := high.seconds/span, low.seconds/span
+		busy, least := Estimate(high.seconds/span), Estimate(low.seconds/span)
 		s.BusyWorkers, s.BusyWorkersLow = &busy, &least
 	}
 	s.seconds = high.seconds
@@ -181,7 +189,7 @@ func (s *Scenario) capacity(r *Result) {
 	}
 	each := r.Took.Duration().Seconds() + s.seconds/float64(r.Requests)
 	if each > 0 {
-		c := float64(r.Workers) / each
+		c := Estimate(float64(r.Workers) / each)
 		s.Capacity = &c
 	}
 }
@@ -250,15 +258,15 @@ func (p *pricing) networks() []NetworkCost {
 		weight := f.Weight * p.scale
 		seconds := (float64(reverse[i].misses)*f.Reverse.Cold.Seconds() + float64(reverse[i].hits)*f.Reverse.Warm.Seconds()) * weight
 		n.seconds += seconds
-		n.Addresses += f.Weight
-		n.Lookups += float64(reverse[i].misses+reverse[i].hits) * weight
+		n.Addresses += Estimate(f.Weight)
+		n.Lookups += Estimate(float64(reverse[i].misses+reverse[i].hits) * weight)
 		n.outcomes[f.Outcome] += f.Weight
 		n.worst = max(n.worst, f.Reverse.Cold)
 		total += seconds
 	}
 	out := make([]NetworkCost, 0, len(byNet))
 	for _, n := range byNet {
-		n.Seconds = n.seconds
+		n.Seconds = Estimate(n.seconds)
 		if total > 0 {
 			n.Share = n.seconds / total
 		}

@@ -40,7 +40,7 @@ type Result struct {
 	HTTP2    int `json:"http2"`
 	// Addresses are the distinct ones, Fraction the part of them that was kept,
 	// Probed how many of these were looked up.
-	Addresses float64 `json:"addresses"`
+	Addresses Estimate `json:"addresses"`
 	Fraction  float64 `json:"fraction"`
 	Probed    int     `json:"probed"`
 	// Exact says that the log tells which requests came first on a connection:
@@ -49,7 +49,7 @@ type Result struct {
 	// Span is from the first request to the last; null without times in the log.
 	Span *time.Duration `json:"-"`
 	// SpanS is Span in seconds.
-	SpanS *float64 `json:"span_s"`
+	SpanS *Estimate `json:"span_s"`
 	// Took is how long a request takes now, on average; null if the log has no
 	// durations. Workers is how many the server has; 0 is unknown.
 	Took    millis.Value `json:"request_ms"`
@@ -74,18 +74,31 @@ type Result struct {
 	// Interrupted says that not all was measured.
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
+
+	names map[netip.Addr]string
 }
+
+// NameOf is the name of an address that was looked up and leads back to it;
+// false if there is none. Names are not in the JSON form.
+func (r *Result) NameOf(a netip.Addr) (string, bool) {
+	name, ok := r.names[a.Unmap().WithZone("")]
+	return name, ok
+}
+
+// Estimate is a number of things or of seconds that is not known to the last one.
+// It is never negative.
+type Estimate float64
 
 // Scenario is what one setting of HostnameLookups adds.
 type Scenario struct {
 	// Lookups are the calls of the resolver library, Queries what it sends,
 	// Upstream what the resolver has to fetch because it is not in its cache.
-	Lookups     float64 `json:"lookups"`
-	LookupsLow  float64 `json:"lookups_low"`
-	Queries     float64 `json:"queries"`
-	QueriesLow  float64 `json:"queries_low"`
-	Upstream    float64 `json:"upstream"`
-	UpstreamLow float64 `json:"upstream_low"`
+	Lookups     Estimate `json:"lookups"`
+	LookupsLow  Estimate `json:"lookups_low"`
+	Queries     Estimate `json:"queries"`
+	QueriesLow  Estimate `json:"queries_low"`
+	Upstream    Estimate `json:"upstream"`
+	UpstreamLow Estimate `json:"upstream_low"`
 	// HitRatio is the part of the lookups whose answer is cached.
 	HitRatio float64 `json:"hit_ratio"`
 	// Affected is the part of the requests that wait for a lookup.
@@ -99,9 +112,9 @@ type Scenario struct {
 	// BusyWorkers is how many workers are kept waiting on average; null without
 	// times in the log. Capacity is how many requests a second the workers can
 	// serve; null if their number or the time of a request is unknown.
-	BusyWorkers    *float64 `json:"busy_workers"`
-	BusyWorkersLow *float64 `json:"busy_workers_low"`
-	Capacity       *float64 `json:"capacity"`
+	BusyWorkers    *Estimate `json:"busy_workers"`
+	BusyWorkersLow *Estimate `json:"busy_workers_low"`
+	Capacity       *Estimate `json:"capacity"`
 
 	seconds float64
 }
@@ -127,9 +140,9 @@ type NetworkCost struct {
 	Network   string  `json:"network"`
 	Zone      string  `json:"zone"`
 	Special   bool    `json:"special,omitempty"`
-	Addresses float64 `json:"addresses"`
-	Lookups   float64 `json:"lookups"`
-	Seconds   float64 `json:"seconds"`
+	Addresses Estimate `json:"addresses"`
+	Lookups   Estimate `json:"lookups"`
+	Seconds   Estimate `json:"seconds"`
 	Share     float64 `json:"share"` // of the seconds of all
 	// Outcome is the most frequent, Worst the longest lookup.
 	Outcome string       `json:"outcome"`
@@ -163,7 +176,7 @@ func ReverseZone(a netip.Addr) string {
 func (r *Result) warn(l *Log, fates []Fate) {
 	add := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	if r.Span != nil {
-		s := r.Span.Seconds()
+		s := Estimate(r.Span.Seconds())
 		r.SpanS = &s
 	} else if l.Requests > 0 {
 		add("the log has no times: without them caching and busy workers are not known, and each lookup is charged as the first")

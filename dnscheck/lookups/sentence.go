@@ -23,10 +23,10 @@ func (r *Result) summary() string {
 	}
 	text := strings.Join(parts, " and ")
 	if on.BusyWorkers != nil {
-		text += fmt.Sprintf("; at your %s requests/s it keeps %s more workers busy", figure(r.rate()), bracket(*on.BusyWorkersLow, *on.BusyWorkers))
+		text += fmt.Sprintf("; at your %s requests/s it keeps %s more workers busy", figure(r.rate()), bracket(float64(*on.BusyWorkersLow), float64(*on.BusyWorkers)))
 	}
 	if nameless := r.nameless(); nameless > 0 {
-		text += fmt.Sprintf("; %s of the addresses have no name", share(nameless))
+		text += fmt.Sprintf("; for %s of the addresses no name was found", share(nameless))
 	}
 	return text
 }
@@ -36,7 +36,7 @@ func (r *Result) rate() float64 {
 	if r.SpanS == nil || *r.SpanS == 0 {
 		return 0
 	}
-	return float64(r.Requests) / *r.SpanS
+	return float64(r.Requests) / float64(*r.SpanS)
 }
 
 // nameless is the part of the addresses that no name was found for.
@@ -60,7 +60,7 @@ func (r *Result) advice() []string {
 	}
 	if c := on.Capacity; c != nil {
 		off := r.Scenarios["off"].Capacity
-		out = append(out, fmt.Sprintf("%d workers serve %s requests/s with Off and %s with On", r.Workers, figure(*off), figure(*c)))
+		out = append(out, fmt.Sprintf("%d workers serve %s requests/s with Off and %s with On", r.Workers, figure(float64(*off)), figure(float64(*c))))
 	}
 	if !r.Exact && on.LookupsLow < on.Lookups {
 		out = append(out, `log %k (LogFormat "… %k") for a while: it tells how many requests share a connection, and narrows the bracket`)

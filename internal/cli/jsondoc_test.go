@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -18,14 +19,14 @@ import (
 // below its marker, the keys of the result types with their comments. This
 // test keeps the two the same; UPDATE_GOLDEN=1 rewrites the document.
 func TestJSONDocument(t *testing.T) {
-	const path, marker = "../../docs/json.md", "<!-- The rest is made from the comments of the types. -->\n"
-	doc, err := os.ReadFile(path)
+	const document, marker = "../../docs/json.md", "<!-- The rest is made from the comments of the types. -->\n"
+	doc, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, _, ok := strings.Cut(string(doc), marker)
 	if !ok {
-		t.Fatalf("%s has no marker", path)
+		t.Fatalf("%s has no marker", document)
 	}
 	want := head + marker
 	for _, s := range []struct{ title, schema, dir, root string }{
@@ -33,18 +34,19 @@ func TestJSONDocument(t *testing.T) {
 		{"Trace", "whyslow/trace/1", "trace", "Result"},
 		{"Path MTU", "whyslow/pmtu/1", "pmtu", "Result"},
 		{"DNS", "whyslow/dns/1", "dnscheck", "Result"},
+		{"Lookups", "whyslow/lookups/1", "dnscheck/lookups", "Result"},
 		{"HTTP", "whyslow/http/1", "httpcheck", "Result"},
 	} {
 		want += fmt.Sprintf("\n## %s: `%s`\n", s.title, s.schema) + tables(t, s.dir, s.root)
 	}
 	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(want, string(doc)); diff != "" {
-		t.Errorf("%s differs from the types; UPDATE_GOLDEN=1 rewrites it (-types +document):\n%s", path, diff)
+		t.Errorf("%s differs from the types; UPDATE_GOLDEN=1 rewrites it (-types +document):\n%s", document, diff)
 	}
 }
 
@@ -56,7 +58,7 @@ func tables(t *testing.T, dir, root string) string {
 	for len(queue) > 0 {
 		name := queue[0]
 		queue = queue[1:]
-		fmt.Fprintf(&b, "\n### %s.%s\n\n| key | value | meaning |\n|---|---|---|\n", dir, name)
+		fmt.Fprintf(&b, "\n### %s.%s\n\n| key | value | meaning |\n|---|---|---|\n", path.Base(dir), name)
 		for _, f := range types[name].Fields.List {
 			if f.Tag == nil {
 				continue
@@ -135,12 +137,12 @@ func describe(e ast.Expr, dir string, types map[string]*ast.StructType) (value, 
 	case *ast.Ident:
 		switch {
 		case types[e.Name] != nil:
-			return dir + "." + e.Name, e.Name
+			return path.Base(dir) + "." + e.Name, e.Name
 		case e.Name == "bool" || e.Name == "string":
 			return e.Name, ""
 		case strings.HasPrefix(e.Name, "int") || strings.HasPrefix(e.Name, "uint"):
 			return "integer", ""
-		case e.Name == "float64":
+		case e.Name == "float64" || e.Name == "Estimate":
 			return "number", ""
 		case e.Name == "Layer":
 			return "string", ""

@@ -32,6 +32,7 @@ type lookupsOptions struct {
 	sample     int
 	port       uint16
 	showBroken bool
+	resolved   string // write the log with names here
 }
 
 func newLookups(env *Env) *cobra.Command {
@@ -49,6 +50,7 @@ this host itself; what a silent server costs is charged by resolv.conf.`,
   zcat access.log.*.gz | whyslow lookups -
   whyslow lookups access.log --log-format '%h %l %u %t "%r" %>s %b %k %D'
   whyslow lookups --addresses visitors.txt
+  whyslow lookups access.log --write-resolved named.log
   whyslow lookups access.log --resolv-conf production.conf --workers 150 --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,6 +66,7 @@ this host itself; what a silent server costs is charged by resolv.conf.`,
 	fs.Var(countValue{&o.sample, 1, 1_000_000}, "sample", "addresses looked up at most (default 2000); the others are estimated by them")
 	fs.Var(countValue{&o.rate, 1, 1_000_000}, "rate", "queries a second at most (default 100, no bound where the resolver is this host)")
 	fs.VarP(portValue{&o.port}, "port", "p", "port of the resolvers (default 53)")
+	fs.Var(textValue{&o.resolved, "FILE"}, "write-resolved", "write the logs to FILE with names in place of addresses (all are looked up); - is stdout")
 	fs.BoolVar(&o.showBroken, "show-broken", false, "show the first lines that could not be read, on stderr")
 	o.addTo(fs, letters{})
 	hideTLS(fs)
@@ -76,6 +79,9 @@ func runLookups(ctx context.Context, env *Env, o *lookupsOptions, args []string)
 	}
 	if (len(args) == 0) == (o.addresses == "") {
 		return usagef("give access logs, or --addresses FILE; for example: whyslow lookups /var/log/apache2/access.log")
+	}
+	if err := o.checkResolved(args); err != nil {
+		return err
 	}
 	conf, err := dnscheck.LoadResolvConf(o.resolvConf)
 	if err != nil {
@@ -102,10 +108,35 @@ func runLookups(ctx context.Context, env *Env, o *lookupsOptions, args []string)
 	if err != nil && bounded.Err() == nil {
 		return err
 	}
+	if o.resolved != "" && bounded.Err() == nil {
+		p := newProgress(env, &o.common)
+		defer p.done()
+		p.set("writing the log with names")
+		if err := o.writeResolved(ctx, env, args, res); err != nil {
+			return err
+		}
+		p.done()
+	}
+	if o.resolved == "-" {
+		return outcome(ctx, res.Requests == 0) // stdout is the log's
+	}
 	if err := deliver(env, &o.common, render.LookupsForms(), res); err != nil {
 		return err
 	}
 	return outcome(ctx, res.Requests == 0)
+}
+
+// readerOptions are how the logs are read.
+func (o *lookupsOptions) readerOptions() (accesslog.Options, error) {
+	ro := accesslog.Options{}
+	if o.logFormat == "" {
+		return ro, nil
+	}
+	var err error
+	if ro.Format, err = accesslog.ParseFormat(o.logFormat, ro.Compile); err != nil {
+		return ro, usagef("--log-format: %w", err)
+	}
+	return ro, nil
 }
 
 // pricing are the flags as the library wants them.
@@ -182,11 +213,9 @@ func added(a accesslog.Stats, b *accesslog.Stats) accesslog.Stats {
 
 // open prepares the logs, each with what it was rotated into.
 func (o *lookupsOptions) open(ctx context.Context, env *Env, args []string) (readers []*accesslog.Reader, names []string, err error) {
-	ro := accesslog.Options{}
-	if o.logFormat != "" {
-		if ro.Format, err = accesslog.ParseFormat(o.logFormat, ro.Compile); err != nil {
-			return nil, nil, usagef("--log-format: %w", err)
-		}
+	ro, err := o.readerOptions()
+	if err != nil {
+		return nil, nil, err
 	}
 	if len(args) == 1 && args[0] == "-" {
 		return []*accesslog.Reader{accesslog.NewReader(ctx, ro, accesslog.Stdin(env.In))}, []string{"standard input"}, nil

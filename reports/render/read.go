@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/dnscheck/lookups"
 	"github.com/whyslow/whyslow/httpcheck"
 	"github.com/whyslow/whyslow/pmtu"
 	"github.com/whyslow/whyslow/reports"
@@ -155,7 +157,19 @@ func checkNumbers(path string, v reflect.Value) error {
 				return err
 			}
 		}
+	case reflect.Map:
+		for _, key := range slices.Sorted(maps.Keys(keys(v))) {
+			if err := checkNumbers(path+"."+Terminal(key, 40), v.MapIndex(reflect.ValueOf(key))); err != nil {
+				return err
+			}
+		}
 	case reflect.Float64:
+		if v.Type() == reflect.TypeFor[lookups.Estimate]() {
+			if x := v.Float(); math.IsNaN(x) || x < 0 || x > 1e18 {
+				return fmt.Errorf("%s: %v, want a number from 0 on", path, x)
+			}
+			return nil
+		}
 		return checkFloat(path, v.Float())
 	case reflect.Int:
 		if n := v.Int(); hopTTL.MatchString(path) && (n < 1 || n > 255) {
@@ -163,6 +177,17 @@ func checkNumbers(path string, v reflect.Value) error {
 		}
 	}
 	return nil
+}
+
+// keys are those of a map with text for keys.
+func keys(v reflect.Value) map[string]bool {
+	out := map[string]bool{}
+	for _, k := range v.MapKeys() {
+		if k.Kind() == reflect.String {
+			out[k.String()] = true
+		}
+	}
+	return out
 }
 
 // checkFloat knows the two kinds of numbers with fractions there are:

@@ -99,14 +99,14 @@ func added(known bool, text string) string {
 }
 
 // between is a bracket, or one number where both ends are the same.
-func between(low, high float64) string {
+func between(low, high lookups.Estimate) string {
 	if a, b := figure(low), figure(high); a != b {
 		return a + " – " + b
 	}
 	return figure(high)
 }
 
-func figure(v float64) string {
+func figure(v lookups.Estimate) string {
 	switch {
 	case v == 0:
 		return "0"
