@@ -16,6 +16,9 @@ type membership struct {
 	known int          // the TTL up to which those that lead met routers
 	apart bool         // the way turned out to be another
 	taken []netip.Addr // taken over and not named yet
+	// early is the first method, opened before it was known where to begin.
+	early    *prober
+	earlyErr error
 }
 
 // leads reports whether nothing is taken over at the start: in a trace that
@@ -71,6 +74,8 @@ const (
 	// few TTLs ahead of the answers: so many probes that go past their
 	// destinations take longer to send than a round trip.
 	crowd = 16
+	// joinAhead is how many.
+	joinAhead = 6
 )
 
 // joinWave is the first wave of a trace that has taken over the common way.
@@ -109,7 +114,7 @@ func (p *prober) advance() {
 	if p.joined == 0 || p.finished() {
 		return
 	}
-	for last := min(p.engine.opt.MaxHops, p.view.lastAnswered()+aheadHops); p.joined < last; {
+	for last := min(p.engine.opt.MaxHops, p.view.lastAnswered()+joinAhead); p.joined < last; {
 		p.joined++
 		p.send(p.joined, 0)
 	}

@@ -154,6 +154,9 @@ func (o *Options) config(m netprobe.Method) netprobe.Config {
 // run is the whole trace: find the destination, ask the remaining times, ask
 // again what is missing, wait for names.
 func (e *engine) run(ctx context.Context) error {
+	if !e.leads() {
+		e.early, e.earlyErr = e.open(ctx, e.opt.methods()[0]) // while those that lead are under way
+	}
 	if err := e.join(ctx); err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (e *engine) find(ctx context.Context) error {
 	var failed error
 	for {
 		for len(methods) > 0 && !e.reached() && e.newestSpent() {
-			p, err := e.open(ctx, methods[0])
+			p, err := e.next(ctx, methods[0])
 			methods = methods[1:]
 			if err == nil {
 				if err := p.firstWave(ctx); err != nil {
@@ -224,6 +227,15 @@ func (e *engine) find(ctx context.Context) error {
 		}
 		e.askDue()
 	}
+}
+
+// next opens a method, unless that was done before.
+func (e *engine) next(ctx context.Context, m netprobe.Method) (*prober, error) {
+	p, err := e.early, e.earlyErr
+	if e.early, e.earlyErr = nil, nil; p != nil || err != nil {
+		return p, err
+	}
+	return e.open(ctx, m)
 }
 
 // rounds sends what is left of the queries up to the end of the path.
