@@ -41,8 +41,8 @@ type Result struct {
 	// Addresses are the distinct ones, Fraction the part of them that was kept,
 	// Probed how many of these were looked up.
 	Addresses Estimate `json:"addresses"`
-	Fraction  float64 `json:"fraction"`
-	Probed    int     `json:"probed"`
+	Fraction  float64  `json:"fraction"`
+	Probed    int      `json:"probed"`
 	// Exact says that the log tells which requests came first on a connection:
 	// else the numbers of lookups are a bracket, from *_low on.
 	Exact bool `json:"exact"`
@@ -137,13 +137,13 @@ type Share struct {
 
 // NetworkCost is a network and what its lookups cost.
 type NetworkCost struct {
-	Network   string  `json:"network"`
-	Zone      string  `json:"zone"`
-	Special   bool    `json:"special,omitempty"`
+	Network   string   `json:"network"`
+	Zone      string   `json:"zone"`
+	Special   bool     `json:"special,omitempty"`
 	Addresses Estimate `json:"addresses"`
 	Lookups   Estimate `json:"lookups"`
 	Seconds   Estimate `json:"seconds"`
-	Share     float64 `json:"share"` // of the seconds of all
+	Share     float64  `json:"share"` // of the seconds of all
 	// Outcome is the most frequent, Worst the longest lookup.
 	Outcome string       `json:"outcome"`
 	Worst   millis.Value `json:"worst_ms"`
