@@ -96,7 +96,7 @@ func parse6(b []byte) (a [16]byte, ok bool) {
 		}
 		if i < len(b) && b[i] == '.' { // the last 32 bits as IPv4
 			v4, fine := parse4(b)
-			if !fine || at > 12 || at != 12 && gap < 0 {
+			if !fine || at > 12 {
 				return a, false
 			}
 			copy(a[at:], v4[:])

@@ -97,13 +97,11 @@ func (t *clfTime) read(b []byte) (time.Time, bool) {
 		t.date = date * 86400
 	}
 	if digits(b[12:], 2) != 2 || digits(b[15:], 2) != 2 || digits(b[18:], 2) != 2 {
-		t.filled = false
 		return time.Time{}, false
 	}
 	h, m, s := two(b[12:]), two(b[15:]), two(b[18:])
 	n, offset := zone(b[21:clfLen])
 	if n != 5 || h > 23 || m > 59 || s > 60 {
-		t.filled = false
 		return time.Time{}, false
 	}
 	t.value = time.Unix(t.date+int64(h*3600+m*60+s-offset), 0).UTC()

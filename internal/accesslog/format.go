@@ -137,8 +137,7 @@ type step struct {
 
 	// unit of a duration or an epoch.
 	unit time.Duration
-	// fraction: an epoch step holds only the part below a second; a duration
-	// with a fraction is in seconds, whatever the unit of one without.
+	// fraction: an epoch step holds only the part below a second.
 	fraction bool
 	// less is taken off a keep-alive count: nginx counts from 1.
 	less int64

@@ -37,6 +37,9 @@ func look(f *Format, r *Record) seen {
 	if r.Method == nil {
 		s.Request = text(r.Request)
 	}
+	if r.Has.Has(FieldStatus) != (r.Status != 0) {
+		s.Status = -1
+	}
 	if r.Has.Has(FieldBytes) {
 		s.Bytes = r.Bytes
 	}
@@ -103,6 +106,9 @@ func TestParse(t *testing.T) {
 		{"the proxies' list first", `%{X-Forwarded-For}i %l %u %t "%r" %>s %b`, `203.0.113.7, 198.51.100.1 - - ` + stamp + ` "GET / HTTP/1.1" 200 1`,
 			seen{Forwarded: "203.0.113.7, 198.51.100.1", Time: utc, Method: "GET", Path: "/", Protocol: "HTTP/1.1", Status: 200, Bytes: int64(1)}},
 		{"address and port", `%h:%{remote}p %t`, `2001:db8::1:40000 ` + stamp, seen{Client: "2001:db8::1", Port: 40000, Time: utc}},
+		{"the request line before its decoded parts", `%h "%r" %m %U`, `192.0.2.1 "GET /a%20b?c HTTP/1.1" GET /a b`,
+			seen{Client: "192.0.2.1", Method: "GET", Path: "/a%20b?c", Protocol: "HTTP/1.1"}},
+		{"a backslash in the format", `%h \\ %t`, `192.0.2.1 \ ` + stamp, seen{Client: "192.0.2.1", Time: utc}},
 		{"tabs", `%h\t%t\t%>s`, "192.0.2.1\t" + stamp + "\t200", seen{Client: "192.0.2.1", Time: utc, Status: 200}},
 		{"nginx main with its times", `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_x_forwarded_for" $request_time $connection $connection_requests $msec`,
 			`192.0.2.1 - - ` + stamp + ` "GET /\x22 HTTP/1.1" 200 7 "-" 0.042 17 1 971211336.123`,
@@ -121,7 +127,7 @@ func TestParse(t *testing.T) {
 		{"JSON of Cloudflare", "json", `{"ClientIP":"2001:db8::1","ClientRequestHost":"h.example","ClientRequestMethod":"GET","ClientRequestURI":"/x","EdgeStartTimestamp":971211336000000000,"EdgeResponseStatus":200,"EdgeResponseBytes":69045}`,
 			seen{Client: "2001:db8::1", VHost: "h.example", Method: "GET", Path: "/x", Time: utc, Status: 200, Bytes: int64(69045)}},
 		{"JSON: headers and arguments are the client's own words", "json", `{"args":{"client_ip":"203.0.113.66","request":{"client_ip":"203.0.113.66"}},"list":[{"client_ip":"203.0.113.66"}],` +
-			`"request":{"remote_ip":"192.0.2.1","headers":{"Client-Ip":["203.0.113.66"],"Ts":["x"],"Status":["999"],"Time":["0"],"Remote-Port":["1"],"Headers":{"client_ip":"203.0.113.66"}}},` +
+			`"request":{"remote_ip":"192.0.2.1","headers":{"Client-Ip":["203.0.113.66"],"Ts":["x"],"Status":["999"],"Time":["0"],"Remote-Port":["1"],"Request":{"client_ip":"203.0.113.66"}}},` +
 			`"resp_headers":{"Client-Ip":["203.0.113.66"]},"status":200}`,
 			seen{Client: "192.0.2.1", Status: 200}},
 		{"JSON of the Elastic Common Schema", "json", `{"@timestamp":"2000-10-10T20:55:36.000Z","client":{"ip":"192.0.2.1","port":4711},"server":{"ip":"10.0.0.1"},"host":{"ip":["10.0.0.2"]},"related":{"ip":["10.0.0.3"]},` +
@@ -167,6 +173,60 @@ func TestFormatsAsTheyStandInTheConfiguration(t *testing.T) {
 			}
 			if f.Text() != tt.text || f.Name() != tt.called || f.Escape() != tt.escape {
 				t.Errorf("%q called %q with escape %v", f.Text(), f.Name(), f.Escape())
+			}
+		})
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	tests := []struct {
+		escape   Escape
+		in, want string
+	}{
+		{EscapeApache, `a\"b\\c\td\x00\xfFe\qf\x0`, "a\"b\\c\td\x00\xffe\\qf\\x0"},
+		{EscapeNginx, `a\x22b\x5Cc\td\`, "a\"b\\c\\td\\"},
+		{EscapeJSON, `a\"b\/\u00e9c\ud83d\ude00d\ud83dx\xE9\u12`, "a\"b/\u00e9c\U0001f600d\ufffdx\xe9\\u12"},
+		{EscapeNone, `a\"b\x22`, `a\"b\x22`},
+	}
+	for _, tt := range tests {
+		f := &Format{escape: tt.escape}
+		if got := string(f.Unescape(nil, []byte(tt.in))); got != tt.want {
+			t.Errorf("escape %d: %q became %q, want %q", tt.escape, tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]int{``: -1, `a`: -1, `"`: 0, `a"b`: 1, `\"`: -1, `\"a"`: 3, `\\"`: 2, `\\\""`: 4, `a\"\`: -1} {
+		if got := quote([]byte(in)); got != want {
+			t.Errorf("%s ends at %d, want %d", in, got, want)
+		}
+	}
+}
+
+// Times without an offset are of the location given, but those of the W3C's
+// logs, which are of UTC.
+func TestLocation(t *testing.T) {
+	opts := CompileOptions{Location: time.FixedZone("", -7*3600)}
+	tests := []struct {
+		name     string
+		format   func() (*Format, error)
+		line     string
+		zoneless bool
+	}{
+		{"strftime", func() (*Format, error) { return ParseFormat("%{%Y-%m-%d %H:%M:%S}t", opts) }, "2000-10-10 13:55:36", true},
+		{"common", func() (*Format, error) { return ParseFormat("%t", opts) }, stamp, false},
+		{"W3C", func() (*Format, error) { return compileW3C("date time", ' ', opts) }, "2000-10-10 20:55:36", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := tt.format()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r Record
+			if fault := f.NewParser().Parse([]byte(tt.line), &r); fault != NoFault || r.Time.Format(time.RFC3339) != utc || f.Zoneless() != tt.zoneless {
+				t.Errorf("%v, %v, zoneless %v", fault, r.Time, f.Zoneless())
 			}
 		})
 	}

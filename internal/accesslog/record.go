@@ -156,6 +156,13 @@ func (r *Record) Received() (time.Time, bool) {
 	return r.Time, false
 }
 
+// place is the time by which records are put in order: of the receipt, or the
+// nearest to it that is known.
+func (r *Record) place() (time.Time, bool) {
+	t, _ := r.Received()
+	return t, r.Has.Has(FieldTime)
+}
+
 // HTTP2 reports whether the request came over HTTP/2 or 3, whose requests
 // share a connection without waiting for each other. False also if unknown.
 func (r *Record) HTTP2() bool {

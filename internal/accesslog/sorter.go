@@ -55,7 +55,7 @@ func NewSorter(opts SortOptions) *Sorter {
 // before it.
 func (s *Sorter) Push(r *Record) {
 	when := s.newest
-	if t, ok := r.Received(); ok {
+	if t, ok := r.place(); ok {
 		when = t.UnixMicro()
 	}
 	s.newest = max(s.newest, when)
@@ -167,7 +167,7 @@ func earliest(heads []head) (*head, error) {
 				return nil, err
 			default:
 				h.filled = true
-				if t, ok := h.rec.Received(); ok {
+				if t, ok := h.rec.place(); ok {
 					h.when = t
 				}
 			}

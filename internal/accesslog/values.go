@@ -40,8 +40,8 @@ func (p *Parser) set(s *step, line []byte, from, to int, rec *Record) Fault {
 	switch s.kind {
 	case kindDuration:
 		unit := s.unit
-		if s.fraction && bytes.IndexByte(v, '.') >= 0 {
-			unit = time.Second
+		if bytes.IndexByte(v, '.') >= 0 {
+			unit = time.Second // whatever the unit of one without a fraction
 		}
 		d, ok := parseDuration(v, unit)
 		if !ok {

@@ -25,7 +25,7 @@ var w3cKinds = map[string]step{
 	"cs(host)":       {kind: kindVHost},
 	"sc-status":      {kind: kindStatus},
 	"sc-bytes":       {kind: kindBytes},
-	"time-taken":     {kind: kindDuration, unit: time.Millisecond, fraction: true},
+	"time-taken":     {kind: kindDuration, unit: time.Millisecond},
 	"cs(user-agent)": {kind: kindUserAgent},
 	"cs(referer)":    {kind: kindReferer},
 }
