@@ -17,7 +17,7 @@ func CompileNginx(text string, opts CompileOptions) (*Format, error) {
 	if c.f.escape = opts.Escape; c.f.escape == EscapeApache {
 		c.f.escape = EscapeNginx
 	}
-	c.f.moment = Completed
+	c.f.moment = Completed // $msec and $time_local too: the log phase is the last
 	for i := 0; i < len(text); {
 		if text[i] == '\\' { // the configuration reader's own, as in "\""
 			i += c.nginxEscape(text[i:])
@@ -39,12 +39,7 @@ func CompileNginx(text string, opts CompileOptions) (*Format, error) {
 		}
 		i += n
 	}
-	f, err := c.finish()
-	if err != nil {
-		return nil, err
-	}
-	f.moment = Completed // also $msec and $time_local: the log phase is the last
-	return f, nil
+	return c.finish()
 }
 
 // nginxEscape takes a backslash and what follows as ngx_conf_read_token does.

@@ -99,6 +99,7 @@ func TestParse(t *testing.T) {
 			seen{Client: "192.0.2.1", Time: "2000-10-10T20:55:36.000007Z"}},
 		{"strftime with names and AM", `%{%A, %d-%b-%y %I:%M:%S %p %z}t %h`, `Tuesday, 10-Oct-00 01:55:36 PM -0700 192.0.2.1`,
 			seen{Client: "192.0.2.1", Time: utc}},
+		{"a year of two digits", `%{%d-%b-%y %H:%M:%S}t %h`, `10-Oct-99 20:55:36 192.0.2.1`, seen{Client: "192.0.2.1", Time: "1999-10-10T20:55:36Z"}},
 		{"conditions", `%!404,410{Referer}i %h %200,304{User-agent}i %t`, `- 192.0.2.1 - ` + stamp, seen{Client: "192.0.2.1", Time: utc}},
 		{"trailers, cookies, notes, per cent", `%h 100%% %{a}^ti %{b}^to %{c}C %{d}n %{e}e %{f}o %{SSL_PROTOCOL}x %L %l "%m %U%q %H"`,
 			`192.0.2.1 100% 1 2 3 4 5 6 TLSv1.3 - - "POST /p q?x HTTP/1.1"`,
@@ -201,6 +202,21 @@ func TestQuote(t *testing.T) {
 		if got := quote([]byte(in)); got != want {
 			t.Errorf("%s ends at %d, want %d", in, got, want)
 		}
+	}
+}
+
+// nginx with escape=none writes what it was sent: a browser of a thousand
+// quotes is still one.
+func TestManyQuotesThatNobodyEscaped(t *testing.T) {
+	f, err := CompileNginx(nginxNamed[0].text, CompileOptions{Escape: EscapeNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := strings.Repeat(`\" "`, 1000)
+	var r Record
+	line := `192.0.2.1 - - ` + stamp + ` "GET / HTTP/1.1" 200 5 "-" "` + agent + `"`
+	if fault := f.NewParser().Parse([]byte(line), &r); fault != NoFault || string(r.UserAgent) != agent {
+		t.Errorf("fault %v, agent of %d bytes", fault, len(r.UserAgent))
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRewriteOfAWholeSet(t *testing.T) {
 	many := combinedLog(3000)
 	cut := gzipped(t, many)
 	dir := t.TempDir()
-	sources := []Source{File(write(t, dir, "a.3", gzipped(t, first))), File(write(t, dir, "a.2", second)), File(write(t, dir, "a.1", "")),
+	sources := []Source{File(write(t, dir, "a.3", gzipped(t, first))), File(write(t, dir, "a.2", second)), File(write(t, dir, "a.1", "")), File(write(t, dir, "a.15", "nothing but\nrubbish\n")),
 		File(write(t, dir, "a.0", utf8BOM+`{"ip":"192.0.2.3","status":200}`+"\n")), File(write(t, dir, "a", cut[:len(cut)/2]))}
 	var out strings.Builder
 	done, err := Rewrite(t.Context(), &out, Options{}, func(a netip.Addr) (string, bool) { return "n" + a.String() + ".example", a.String() != "192.0.2.2" }, sources...)
@@ -70,7 +70,7 @@ func TestRewriteOfAWholeSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := out.String()
-	want := strings.Replace(first, "192.0.2.1", "n192.0.2.1.example", 1) + second + "\n" + utf8BOM + `{"ip":"n192.0.2.3.example","status":200}` + "\n"
+	want := strings.Replace(first, "192.0.2.1", "n192.0.2.1.example", 1) + second + "\nnothing but\nrubbish\n" + utf8BOM + `{"ip":"n192.0.2.3.example","status":200}` + "\n"
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("got  %.500q\nwant %.500q", got, want)
 	}
