@@ -55,7 +55,7 @@ func (w *Walker) judgeAnswers(ctx context.Context, links []link, qtype uint16, r
 			}
 		}
 		switch {
-		case status == secure && l.step.outcome != "":
+		case status == secure && (l.step.outcome != "" || l.step.plain):
 			status, why = unchecked, ""
 		case status == secure:
 			if bad := w.verifyLink(l, qtype); bad != "" {

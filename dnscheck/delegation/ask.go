@@ -57,13 +57,19 @@ type asker struct {
 	sent   int
 	asked  map[question]*response
 	ways   map[way]*tally
-	silent map[netip.Addr]int // queries that a server left unanswered
+	habits map[netip.Addr]*habit
+}
+
+// habit is how a server took the UDP queries it got.
+type habit struct {
+	silent                int // unanswered in a row
+	edns, ednsLost, plain int // answered with EDNS, not answered, answered without
 }
 
 func newAsker(o Options) *asker {
 	return &asker{
 		ex: o.Exchanger, port: o.Port, wait: o.Wait, limit: o.MaxQueries, slots: make(chan struct{}, inFlight),
-		asked: map[question]*response{}, ways: map[way]*tally{}, silent: map[netip.Addr]int{},
+		asked: map[question]*response{}, ways: map[way]*tally{}, habits: map[netip.Addr]*habit{},
 	}
 }
 
@@ -150,15 +156,31 @@ func (k *asker) count(q question, r *response) {
 		t = &tally{}
 		k.ways[w] = t
 	}
-	switch r.outcome {
-	case "":
+	h := k.habits[q.server]
+	if h == nil {
+		h = &habit{}
+		k.habits[q.server] = h
+	}
+	switch {
+	case r.outcome == "":
 		t.answered++
-		k.silent[q.server] = 0
-	case dnscheck.Unreachable:
+		switch {
+		case q.tcp:
+		case q.plain:
+			h.silent, h.plain = 0, h.plain+1
+		default:
+			h.silent, h.edns = 0, h.edns+1
+		}
+	case r.outcome == dnscheck.Unreachable:
 		t.unreachable++
 	default:
 		t.failed++
-		k.silent[q.server]++
+		if !q.tcp {
+			h.silent++
+			if !q.plain {
+				h.ednsLost++
+			}
+		}
 	}
 }
 
@@ -176,11 +198,28 @@ func (k *asker) left() int {
 	return k.limit - k.sent
 }
 
-// silence is how many queries in a row a server left unanswered.
-func (k *asker) silence(a netip.Addr) int {
+// habit is how a server took the UDP queries it got so far.
+func (k *asker) habit(a netip.Addr) habit {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.silent[a]
+	if h := k.habits[a]; h != nil {
+		return *h
+	}
+	return habit{}
+}
+
+// deaf reports whether a server is to be asked without EDNS: it has answered
+// only without, or nobody has answered with it.
+func (k *asker) deaf(a netip.Addr) bool {
+	h := k.habit(a)
+	if h.edns > 0 {
+		return false
+	}
+	if h.ednsLost > 0 && h.plain > 0 {
+		return true
+	}
+	with, without, lost := k.edns()
+	return with == 0 && without > 0 && lost > 1
 }
 
 // noRoute reports whether nothing of a family can be sent from here.
@@ -214,6 +253,7 @@ func (k *asker) sum(v6, tcp bool) tally {
 
 // whole asks over UDP and, where the answer does not fit, over TCP.
 func (k *asker) whole(ctx context.Context, q question) *response {
+	q.plain = q.plain || k.deaf(q.server)
 	r := k.ask(ctx, q, 0)
 	if r.msg == nil || !r.truncated || q.tcp {
 		return r
@@ -225,16 +265,21 @@ func (k *asker) whole(ctx context.Context, q question) *response {
 	return r
 }
 
-// edns is how many queries were answered with EDNS and without it.
-func (k *asker) edns() (with, without int) {
+// edns is how many queries over UDP were answered with EDNS and without it, and
+// how many with it were not.
+func (k *asker) edns() (with, without, lost int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for w, t := range k.ways {
+		if w.tcp {
+			continue
+		}
 		if w.plain {
 			without += t.answered
 		} else {
 			with += t.answered
+			lost += t.failed
 		}
 	}
-	return with, without
+	return with, without, lost
 }

@@ -272,9 +272,14 @@ func (z *data4) signed(rrs []dns.RR) []dns.RR {
 			Inception: uint32(z.from.Unix()), Expiration: uint32(z.until.Unix()),
 			KeyTag: z.key.KeyTag(), SignerName: z.origin, Algorithm: z.key.Algorithm,
 		}
+		owner := set[0].Header().Name
+		if star := "*." + parentName(lower(owner)); len(z.of(lower(owner), t)) == 0 && len(z.of(star, t)) > 0 {
+			set = z.of(star, t) // RFC 4035, section 2.2: the signature is the wildcard's
+		}
 		if err := sig.Sign(z.priv, set); err != nil {
 			panic(err)
 		}
+		sig.Hdr.Name = owner
 		out = append(out, sig)
 	}
 	return out
@@ -297,4 +302,8 @@ func (w *world) walk(ctx context.Context, name string, qtype uint16, o Options) 
 		w.t.Errorf("%d queries, more than %d", w.all, limit)
 	}
 	return r
+}
+
+func queryFor(name string, qtype uint16) dnscheck.Query {
+	return dnscheck.Query{Name: name, Type: qtype, NoRD: true, EDNS: udpSize, DO: true}
 }

@@ -135,7 +135,7 @@ func (f *finder) zone(z *dnscheck.Zone) {
 }
 
 // counts are the addresses of a zone by state.
-type counts struct{ all, live, bad int }
+type counts struct{ all, live, silent, lame int }
 
 func count(z *dnscheck.Zone) counts {
 	var c counts
@@ -143,8 +143,10 @@ func count(z *dnscheck.Zone) counts {
 		switch z.Servers[i].Status {
 		case statusOK, statusLossy:
 			c.live++
-		case statusDead, statusRefused, statusLame, statusBroken:
-			c.bad++
+		case statusDead, statusRefused:
+			c.silent++
+		case statusLame, statusBroken:
+			c.lame++
 		default:
 			continue
 		}
@@ -206,18 +208,19 @@ func (f *finder) healthy(z *dnscheck.Zone, a *dnscheck.Authority, who string) {
 }
 
 // wait says what bad servers cost a lookup that no cache answers. A resolver
-// that picks at random meets bad/(live+1) of them before the first live one.
+// that picks at random meets silent/(live+1) silent ones before the first live
+// one, however many answer something useless.
 func (c counts) wait(zone string, silent bool) string {
-	share := fmt.Sprintf("%d of %d addresses of %s fail", c.bad, c.all, zone)
 	switch {
 	case c.live == 0:
-		return share + ", so that it cannot be resolved"
+		return "none of the addresses of " + zone + " serves it, so that it cannot be resolved"
 	case !silent:
-		return share + ", each time a resolver picks one it must ask another"
+		return fmt.Sprintf("a resolver that picks it, as %d of %d addresses, must ask another", c.lame, c.all)
 	}
-	mean := float64(c.bad) / float64(c.live+1)
+	mean := float64(c.silent) / float64(c.live+1)
 	low, high := time.Duration(mean*float64(retryLow)).Round(time.Millisecond), time.Duration(mean*float64(retryHigh)).Round(time.Millisecond)
-	return fmt.Sprintf("%s, so that a resolver without a cache waits %s to %s longer on average (%s)", share, millis.Of(low), millis.Of(high), assumed)
+	return fmt.Sprintf("%d of %d addresses of %s are silent, so that a resolver without a cache waits %s to %s longer on average (%s)",
+		c.silent, c.all, zone, millis.Of(low), millis.Of(high), assumed)
 }
 
 func lostText(a *dnscheck.Authority) string {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/whyslow/whyslow/dnscheck"
 )
 
 const (
@@ -71,25 +69,33 @@ func (w *Walker) series(ctx context.Context, q question, n int) []*response {
 }
 
 // datagrams is series over UDP, with what tells a dropped datagram from a
-// dropped EDNS query.
+// dropped EDNS query: one without it, beside the repetitions.
 func (w *Walker) datagrams(ctx context.Context, q question, samples int) (all []*response, plain *response) {
-	withoutEDNS := q
-	withoutEDNS.plain = true
+	var wg sync.WaitGroup
+	answered, stop := context.WithCancel(ctx)
+	defer stop()
+	wg.Go(func() {
+		first := w.k.ask(ctx, q, 0)
+		if first.msg != nil && classify(q.name, q.name, q.qtype, first.msg).kind != noEDNS {
+			stop()
+		}
+	})
+	wg.Go(func() {
+		if pause(answered, patience) {
+			q := q
+			q.plain = true
+			plain = w.k.ask(ctx, q, 0)
+		}
+	})
 	all = w.series(ctx, q, samples)
-	lost, refuses := 0, false
+	wg.Wait()
+	lost := 0
 	for _, r := range all {
 		if r.msg == nil {
 			lost++
-		} else if classify(q.name, q.name, q.qtype, r.msg).kind == noEDNS {
-			refuses = true
 		}
 	}
-	switch {
-	case refuses, lost == len(all) && all[0].outcome != dnscheck.Unreachable && all[0].outcome != dnscheck.Interrupted && all[0].outcome != unasked:
-		// Something silent is not waited for as long as a last resort: what
-		// answers at all answers soon.
-		plain = w.k.ask(ctx, withoutEDNS, min(w.o.Wait, time.Second))
-	case lost > 0 && lost < len(all):
+	if lost > 0 && lost < len(all) {
 		for i := range more {
 			q := q
 			q.nth = len(all) + i

@@ -88,7 +88,8 @@ func (w *Walker) prime(ctx context.Context, hints []netip.Addr) []*response {
 				if nth > 0 && !pause(ctx, rootAgain) {
 					return
 				}
-				r := w.k.whole(ctx, question{server: a, name: ".", qtype: dns.TypeNS, nth: nth})
+				// Without EDNS the second time: something may drop it.
+				r := w.k.whole(ctx, question{server: a, name: ".", qtype: dns.TypeNS, plain: nth > 0})
 				mu.Lock()
 				defer mu.Unlock()
 				if got[i] == nil || got[i].msg == nil {

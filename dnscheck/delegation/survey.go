@@ -15,6 +15,7 @@ import (
 type survey struct {
 	servers []*authority
 	timed   bool // as the servers of a last zone
+	cut     bool // by the end of the walk, so that another may go on
 }
 
 // authority is one address of a zone's servers, and its answers.
@@ -101,7 +102,7 @@ func (w *Walker) compareGlue(ctx context.Context, z *zone, names []string) {
 // surveyZone puts the SOA question to every server of the zone. It returns once all
 // have answered or were waited for.
 func (w *Walker) surveyZone(ctx context.Context, z *zone) {
-	if z.survey != nil && (z.survey.timed || !z.last) {
+	if z.survey != nil && !z.survey.cut && (z.survey.timed || !z.last) {
 		return
 	}
 	z.survey = &survey{timed: z.last}
@@ -134,4 +135,5 @@ func (w *Walker) surveyZone(ctx context.Context, z *zone) {
 		wg.Go(func() { w.probe(ctx, z, s, samples) })
 	}
 	wg.Wait()
+	z.survey.cut = ctx.Err() != nil
 }

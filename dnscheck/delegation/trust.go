@@ -31,6 +31,9 @@ const (
 	unchecked   = "unchecked"
 )
 
+// cutShort is the reason of a trust that another walk may yet establish.
+const cutShort = "the walk was cut short"
+
 // trust is how a zone's keys are vouched for.
 type trust struct {
 	status, reason string
@@ -42,7 +45,7 @@ type trust struct {
 
 // secureZone establishes the trust of z, whose parent's must be known.
 func (w *Walker) secureZone(ctx context.Context, z *zone) {
-	if z.trusted != nil {
+	if z.trusted != nil && z.trusted.reason != cutShort {
 		return
 	}
 	t := &trust{}
@@ -65,13 +68,17 @@ func (w *Walker) secureZone(ctx context.Context, z *zone) {
 		}
 	}
 	if ctx.Err() != nil {
-		t.status, t.reason = unchecked, "interrupted"
+		t.status, t.reason = unchecked, cutShort
 		z.trusted = t
 		return
 	}
 	z.trusted = t
 	if s.outcome == "limit" {
 		t.status, t.reason = unchecked, "the bound of queries was met"
+		return
+	}
+	if (s.plain || z.plain) && len(t.ds) > 0 {
+		t.status, t.reason = unchecked, "signatures cannot be asked for without EDNS, which gets no answer"
 		return
 	}
 	t.status, t.reason = w.judgeKeys(z, t, s, set, sigs)
@@ -86,6 +93,7 @@ func (w *Walker) askDS(ctx context.Context, z *zone) {
 	s := w.first(ctx, z.parent, z.name, dns.TypeDS)
 	if s.outcome == "" && s.reply.kind == answers {
 		z.takeDS(s.msg.Answer)
+		z.plain = s.plain
 	}
 	z.dsTold = s.outcome == ""
 }

@@ -82,6 +82,16 @@ func TestSignatures(t *testing.T) {
 			"test: its DNSKEY records have a signature that expired on 2026-01-02 03:03 UTC", []string{secure, bogus, unchecked}, "test"},
 		{"the wrong anchor", "www.site.test", func(s *site) { s.rootDS.Digest = strings.Repeat("00", 32) }, bogus,
 			".: no DNSKEY matches the parent's DS records (DS N, keys N)", []string{bogus, unchecked, unchecked}, "."},
+		{"EDNS does not come through", "www.site.test", func(s *site) {
+			for _, h := range s.servers {
+				h.fault = func(q dnscheck.Query, _ int) (*dns.Msg, dnscheck.Outcome, bool) {
+					if q.EDNS > 0 {
+						return nil, dnscheck.Timeout, true
+					}
+					return nil, "", false
+				}
+			}
+		}, unchecked, ".: signatures cannot be asked for without EDNS, which gets no answer", []string{unchecked, unchecked, unchecked}, ""},
 		{"no anchor", "www.site.test", func(s *site) { s.rootDS = nil }, unchecked,
 			".: no trust anchor is given for this root", []string{unchecked, unchecked, unchecked}, ""},
 	} {

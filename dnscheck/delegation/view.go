@@ -55,7 +55,7 @@ func (w *Walker) newView() *view {
 		v.noTCP = true
 		v.warnings = append(v.warnings, "no server answered over TCP: port 53 over TCP is filtered on the way from here, or by all of them; servers are not judged by it")
 	}
-	withEDNS, without := w.k.edns()
+	withEDNS, without, _ := w.k.edns()
 	if withEDNS == 0 && without > 1 {
 		v.noEDNS = true
 		v.warnings = append(v.warnings, "no server answered a query with EDNS, but some did without: something on the way from here drops them, or all servers do")
@@ -198,7 +198,8 @@ func (v *view) status(z *zone, s *authority) (status, reason string) {
 		return statusUnreached, "nothing answers over this address family from here"
 	}
 	udp, tcp := v.gather(z, s.udp), v.gather(z, s.tcp)
-	if s.plain != nil && udp.good == 0 {
+	viaPlain := s.plain != nil && udp.good == 0
+	if viaPlain {
 		if p := v.gather(z, []*response{s.plain}); p.answered > 0 {
 			udp.good, udp.bad = p.good, p.bad
 			udp.answered = max(udp.answered, p.answered)
@@ -213,7 +214,7 @@ func (v *view) status(z *zone, s *authority) (status, reason string) {
 		return statusDead, "it answers over TCP alone"
 	case udp.good > 0:
 		lost := udp.sent - udp.answered
-		if s.plain != nil {
+		if viaPlain {
 			lost = 0 // told as its EDNS
 		}
 		switch {

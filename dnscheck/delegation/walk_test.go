@@ -88,11 +88,11 @@ func TestWalk(t *testing.T) {
 		{"one server is dead", "www.site.test", func(s *site) { delete(s.servers, netip.MustParseAddr("203.0.113.53")) },
 			"answered site.test [192.0.2.80] unsigned\n" + strings.Replace(healthyZones, "203.0.113.53)=ok", "203.0.113.53)=dead", 1) +
 				"authority-down ns2.site.test (203.0.113.53): ns2.site.test (203.0.113.53) answers nothing for site.test: 3 of 3 queries over UDP and 3 of 3 over TCP were lost; " +
-				"1 of 2 addresses of site.test fail, so that a resolver without a cache waits 200 ms to 750 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n"},
+				"1 of 2 addresses of site.test are silent, so that a resolver without a cache waits 200 ms to 750 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n"},
 		{"one server refuses", "www.site.test", func(s *site) { s.ns1.zones = nil },
 			"answered site.test [192.0.2.80] unsigned\n" + strings.Replace(healthyZones, "192.0.2.53)=ok", "192.0.2.53)=lame", 1) +
 				"lame ns1.site.test (192.0.2.53): ns1.site.test (192.0.2.53) is named as a server of site.test but answers REFUSED; " +
-				"1 of 2 addresses of site.test fail, each time a resolver picks one it must ask another\n"},
+				"a resolver that picks it, as 1 of 2 addresses, must ask another\n"},
 		{"upward referral", "www.site.test", func(s *site) {
 			s.ns2.fault = func(q dnscheck.Query, _ int) (*dns.Msg, dnscheck.Outcome, bool) {
 				m := reply4(q, dns.RcodeSuccess)
@@ -101,16 +101,16 @@ func TestWalk(t *testing.T) {
 			}
 		}, "answered site.test [192.0.2.80] unsigned\n" + strings.Replace(healthyZones, "203.0.113.53)=ok", "203.0.113.53)=lame", 1) +
 			"lame ns2.site.test (203.0.113.53): ns2.site.test (203.0.113.53) is named as a server of site.test but refers to . instead of answering; " +
-			"1 of 2 addresses of site.test fail, each time a resolver picks one it must ask another\n"},
+			"a resolver that picks it, as 1 of 2 addresses, must ask another\n"},
 		{"all lame", "www.site.test", func(s *site) { s.ns1.zones, s.ns2.zones = nil, nil },
 			"broken site.test [] unsigned\n" + strings.NewReplacer("192.0.2.53)=ok", "192.0.2.53)=lame", "203.0.113.53)=ok", "203.0.113.53)=lame").Replace(healthyZones) +
 				"authority-down site.test: no server of site.test answers for www.site.test: 192.0.2.53 answers REFUSED: every lookup of www.site.test that no cache answers fails\n" +
-				"lame ns1.site.test (192.0.2.53): ns1.site.test (192.0.2.53) is named as a server of site.test but answers REFUSED; 2 of 2 addresses of site.test fail, so that it cannot be resolved\n" +
-				"lame ns2.site.test (203.0.113.53): ns2.site.test (203.0.113.53) is named as a server of site.test but answers REFUSED; 2 of 2 addresses of site.test fail, so that it cannot be resolved\n"},
+				"lame ns1.site.test (192.0.2.53): ns1.site.test (192.0.2.53) is named as a server of site.test but answers REFUSED; none of the addresses of site.test serves it, so that it cannot be resolved\n" +
+				"lame ns2.site.test (203.0.113.53): ns2.site.test (203.0.113.53) is named as a server of site.test but answers REFUSED; none of the addresses of site.test serves it, so that it cannot be resolved\n"},
 		{"port closed", "www.site.test", func(s *site) { s.ns2.fault = outcome(dnscheck.Refused) },
 			"answered site.test [192.0.2.80] unsigned\n" + strings.Replace(healthyZones, "203.0.113.53)=ok", "203.0.113.53)=refused", 1) +
 				"authority-down ns2.site.test (203.0.113.53): ns2.site.test (203.0.113.53) does not serve site.test: its port 53 is closed, which a resolver that picks it may not see and wait for; " +
-				"1 of 2 addresses of site.test fail, so that a resolver without a cache waits 200 ms to 750 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n"},
+				"1 of 2 addresses of site.test are silent, so that a resolver without a cache waits 200 ms to 750 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n"},
 		{"TCP blocked", "www.site.test", func(s *site) {
 			s.ns2.fault = func(q dnscheck.Query, _ int) (*dns.Msg, dnscheck.Outcome, bool) {
 				if q.TCP {
@@ -153,7 +153,7 @@ func TestWalk(t *testing.T) {
 			s.tld.rrs = append(s.tld.rrs, s.rr("site.test. NS ns3.site.test."), s.rr("ns3.site.test. A 198.51.100.9"))
 		}, "answered site.test [192.0.2.80] unsigned\n" + strings.Replace(healthyZones, "203.0.113.53)=ok", "203.0.113.53)=ok ns3.site.test (198.51.100.9)=dead", 1) +
 			"authority-down ns3.site.test (198.51.100.9): ns3.site.test (198.51.100.9) answers nothing for site.test: 3 of 3 queries over UDP and 3 of 3 over TCP were lost; " +
-			"1 of 3 addresses of site.test fail, so that a resolver without a cache waits 133 ms to 500 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n" +
+			"1 of 3 addresses of site.test are silent, so that a resolver without a cache waits 133 ms to 500 ms longer on average (assuming that it picks servers at random and tries the next after 0.4 to 1.5 s)\n" +
 			"delegation site.test: the NS records of site.test are not the same at its parent and in the zone: only the parent names ns3.site.test\n"},
 		{"no glue", "www.site.test", func(s *site) {
 			s.tld.rrs = deleteRRs(s.tld.rrs, "ns1.site.test.", "ns2.site.test.")

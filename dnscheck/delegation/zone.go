@@ -31,6 +31,7 @@ type zone struct {
 	dsSet  []dns.RR
 	dsSigs []*dns.RRSIG
 	dsTold bool
+	plain  bool // learned without EDNS
 
 	childNS   []string
 	childTTL  *int
@@ -174,6 +175,9 @@ type step struct {
 	reply   reply
 	msg     *dns.Msg
 	server  netip.Addr
+	// plain says that the query had no EDNS, so that msg cannot have
+	// signatures.
+	plain bool
 }
 
 // descend goes from the deepest zone known down to the one that answers for
@@ -191,8 +195,14 @@ func (w *Walker) descend(ctx context.Context, name string, qtype uint16, depth i
 		if len(w.zones) >= w.o.MaxZones {
 			return step{zone: z, outcome: "limit", note: "more zones than the walk's bound"}
 		}
+		if dns.CountLabel(s.reply.cut) > dns.CountLabel(z.name)+1 {
+			// The server may hold zones between: the cut's parent is the last
+			// of them, and signs for it.
+			z = w.settle(ctx, step{zone: z, server: s.server}, parentName(s.reply.cut))
+		}
 		child := newZone(s.reply.cut, z)
 		w.fromReferral(child, s.msg)
+		child.plain = s.plain
 		w.zones[child.name] = child
 		z = child
 	}
@@ -301,18 +311,22 @@ func (w *Walker) resolve(ctx context.Context, name string, depth int) (addrs []n
 // until one reply is useful. Servers that drop or refuse EDNS are asked again
 // without it if nothing else helps.
 func (w *Walker) first(ctx context.Context, z *zone, name string, qtype uint16) step {
-	all := z.addrs()
-	slices.SortStableFunc(all, func(a, b netip.Addr) int { return min(w.k.silence(a), 3) - min(w.k.silence(b), 3) })
-	all = slices.DeleteFunc(all, func(a netip.Addr) bool { return w.k.noRoute(a.Is6()) })
+	all := slices.DeleteFunc(z.addrs(), func(a netip.Addr) bool { return w.k.noRoute(a.Is6()) })
+	// Those that were silent twice have been waited for enough.
+	awake := slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return w.k.habit(a).silent > 1 })
+	slices.SortStableFunc(awake, func(a, b netip.Addr) int { return w.k.habit(a).silent - w.k.habit(b).silent })
+	if len(awake) == 0 && len(all) > 0 {
+		note := "no server of " + bare(z.name) + " answers: " + all[0].String() + " does not"
+		return step{zone: z, outcome: w.failure(ctx, ""), note: note}
+	}
+	all = awake
 	why := ""
 	for _, plain := range []bool{false, true} {
-		if plain {
-			all = all[:min(len(all), 4)]
-		}
-		s, reason, ok := w.race(ctx, z, all, question{name: name, qtype: qtype, plain: plain})
+		s, reason, retry, ok := w.race(ctx, z, all, question{name: name, qtype: qtype, plain: plain})
 		if ok {
 			return s
 		}
+		all = retry[:min(len(retry), 4)]
 		if why == "" {
 			why = reason
 		}
@@ -324,17 +338,19 @@ func (w *Walker) first(ctx context.Context, z *zone, name string, qtype uint16) 
 	return step{zone: z, outcome: w.failure(ctx, ""), note: note}
 }
 
-// race is one round of first.
-func (w *Walker) race(ctx context.Context, z *zone, servers []netip.Addr, q question) (out step, why string, ok bool) {
+// race is one round of first. Without a useful reply it says why, and which
+// servers to ask again without EDNS.
+func (w *Walker) race(ctx context.Context, z *zone, servers []netip.Addr, q question) (out step, why string, retry []netip.Addr, ok bool) {
 	results := make(chan step, len(servers))
 	started, pending := 0, 0
 	start := func() {
 		q := q
 		q.server = servers[started]
+		q.plain = q.plain || w.k.deaf(q.server)
 		started, pending = started+1, pending+1
 		w.running.Go(func() {
 			r := w.k.whole(ctx, q)
-			s := step{zone: z, server: q.server, msg: r.msg, note: string(r.outcome)}
+			s := step{zone: z, server: q.server, msg: r.msg, note: string(r.outcome), plain: q.plain}
 			if r.msg != nil {
 				s.reply = classify(z.name, q.name, q.qtype, r.msg)
 				s.note = s.reply.why
@@ -355,10 +371,13 @@ func (w *Walker) race(ctx context.Context, z *zone, servers []netip.Addr, q ques
 		case s := <-results:
 			pending--
 			if s.reply.useful() {
-				return s, "", true
+				return s, "", nil, true
 			}
 			if why == "" && s.note != "" {
 				why = s.server.String() + " " + outcomeWords(s.note)
+			}
+			if !s.plain && (s.msg == nil || s.reply.kind == noEDNS) {
+				retry = append(retry, s.server)
 			}
 			if started < len(servers) {
 				start()
@@ -368,10 +387,10 @@ func (w *Walker) race(ctx context.Context, z *zone, servers []netip.Addr, q ques
 				start()
 			}
 		case <-ctx.Done():
-			return step{}, "", false
+			return step{}, "", nil, false
 		}
 	}
-	return step{}, why, false
+	return step{}, why, retry, false
 }
 
 // outcomeWords is a dnscheck.Outcome as a clause; other text stays.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 	"github.com/spf13/pflag"
 
 	"github.com/whyslow/whyslow/dnscheck"
 	"github.com/whyslow/whyslow/dnscheck/delegation"
+	"github.com/whyslow/whyslow/internal/millis"
 )
 
 // walkOptions are the flags of the delegation walk.
@@ -146,6 +148,7 @@ func runWithWalk(ctx context.Context, opt dnscheck.Options, w delegation.Options
 			r := <-walked
 			if r.Walk.Outcome != "" {
 				delegation.Join(done.r, r)
+				done.r.Elapsed = millis.Of(time.Since(done.r.Started))
 			} else {
 				done.r.Warnings = append(done.r.Warnings, r.Warnings...)
 			}

@@ -29,7 +29,7 @@ func (s *sheet) delegation(d *dnscheck.Result, verbose bool) {
 
 // walkTitle says where the walk led.
 func walkTitle(w *dnscheck.Walk) string {
-	text := fmt.Sprintf("from the root to %s %s: %s", bareName(w.Name), w.Type, orDash(w.Outcome))
+	text := fmt.Sprintf("from the root to %s %s, ms: %s", bareName(w.Name), w.Type, orDash(w.Outcome))
 	switch n := len(w.Answers); {
 	case n > 3:
 		text += " " + strings.Join(w.Answers[:3], ", ") + fmt.Sprintf(", %d more", n-3)
@@ -42,7 +42,7 @@ func walkTitle(w *dnscheck.Walk) string {
 	if w.Wildcard != nil && *w.Wildcard {
 		text += ", from a wildcard"
 	}
-	return text + fmt.Sprintf("; %s in %s, ms", counted(w.Queries, "query", "queries"), w.Elapsed)
+	return text + fmt.Sprintf("; %s in %s", counted(w.Queries, "query", "queries"), w.Elapsed)
 }
 
 func aliasText(a dnscheck.Alias) string {
