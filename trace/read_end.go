@@ -157,5 +157,6 @@ func (r *reader) gone() string {
 	case waited.Duration() < goneNeighbour:
 		return "; -w 4 gives the last router time to say \"host unreachable\", should the host be down"
 	}
-	return fmt.Sprintf("; no router said \"host unreachable\" within %v, so it is more likely a filter", waited)
+	// A router that has no errors left says nothing either.
+	return fmt.Sprintf("; no router said \"host unreachable\" within %v, which speaks for a filter unless that router sends few errors, or none", waited)
 }

@@ -135,6 +135,16 @@ func TestRead(t *testing.T) {
 			}
 			return res
 		}, []string{"R9: a routing loop of 2 routers: from hop 2 on"}},
+		{"a loop of routers that have no errors left", func() *Result {
+			res := unreached(path(1, 2, 3, 0, 3, 0))
+			for i := range res.Hops {
+				for j := range res.Hops[i].Replies {
+					res.Hops[i].Replies[j].ICMP = "time exceeded"
+				}
+			}
+			res.Hops[4].Replies[0].Addr = hopAddr(3)
+			return res
+		}, []string{"R4: hop 4 answers no probe", "R4: nothing answers behind hop 5", "R9: hop 5 is the router of hop 3 again"}},
 		{"one repeat is no loop", func() *Result {
 			res := unreached(path(1, 1, 1, 1))
 			for i := range 4 {

@@ -88,5 +88,26 @@ func (r *reader) loop() []Sentence {
 				period, r.res.Hops[first].TTL)}
 		}
 	}
+	return r.comesBack()
+}
+
+// comesBack tells of a router met again where the repetition cannot be seen,
+// because those between have no errors left to send.
+func (r *reader) comesBack() []Sentence {
+	first := make(map[netip.Addr]int)
+	for _, h := range r.res.Hops {
+		if len(h.Replies) == 0 || h.Replies[0].ICMP != "time exceeded" { // who refuses may have been met before
+			continue
+		}
+		a := h.Replies[0].Addr
+		was, ok := first[a]
+		if ok && h.TTL-was >= 2 {
+			return []Sentence{say("R9", "hop %d is the router of hop %d again (%s), and the destination is not reached: probably a routing loop, whose routers have no errors left for what comes round again",
+				h.TTL, was, a)}
+		}
+		if !ok {
+			first[a] = h.TTL
+		}
+	}
 	return nil
 }
