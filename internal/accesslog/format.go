@@ -172,6 +172,23 @@ func (f *Format) Moment() Moment { return f.moment }
 // given when it was compiled decides.
 func (f *Format) Zoneless() bool { return f.zoneless }
 
+// DurationIncludesLookup reports whether the duration stands behind the
+// client's name in the format. Apache httpd fills a line from left to right,
+// looking the name up when it comes to it, and takes the duration when it comes
+// to that: %D before %h excludes the lookup, behind it includes it.
+func (f *Format) DurationIncludesLookup() bool {
+	name := false
+	for i := range f.steps {
+		switch s := &f.steps[i]; {
+		case s.kind == kindHost || s.kind == kindName:
+			name = f.moment == Received
+		case s.kind == kindDuration && !s.off:
+			return name
+		}
+	}
+	return false
+}
+
 // Escape is how its values are escaped.
 func (f *Format) Escape() Escape { return f.escape }
 

@@ -197,6 +197,19 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
+func TestDurationIncludesLookup(t *testing.T) {
+	for format, want := range map[string]bool{"%h %t %D": true, "%D %h %t": false, "%a %t %D": false, "%T %h %D": true, "%D %h %T": false, "%h %t": false,
+		"$remote_addr [$time_local] $request_time": false} {
+		f, err := ParseFormat(format, CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.DurationIncludesLookup(); got != want {
+			t.Errorf("%s: %v, want %v", format, got, want)
+		}
+	}
+}
+
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]int{``: -1, `a`: -1, `"`: 0, `a"b`: 1, `\"`: -1, `\"a"`: 3, `\\"`: 2, `\\\""`: 4, `a\"\`: -1} {
 		if got := quote([]byte(in)); got != want {
