@@ -168,12 +168,7 @@ func (f *finder) server(z *dnscheck.Zone, a *dnscheck.Authority, c counts) {
 	case statusLossy:
 		f.add(dnscheck.AuthorityDown, who, fmt.Sprintf("%s loses queries for %s: %s over UDP", who, z.Name, a.Reason))
 	case statusNoAddress:
-		component := dnscheck.Delegation
-		text := fmt.Sprintf("%s, named as a server of %s, %s", who, z.Name, a.Reason)
-		if a.Glue == "missing" && a.Reason == "" {
-			text = fmt.Sprintf("%s, named as a server of %s, has no glue", who, z.Name)
-		}
-		f.add(component, who, text)
+		f.add(dnscheck.Delegation, who, fmt.Sprintf("%s, named as a server of %s, %s", who, z.Name, a.Reason))
 	case statusOK:
 		f.healthy(z, a, who)
 	}

@@ -36,7 +36,7 @@ type Options struct {
 	// Deadline bounds one walk. Zero means 10 s, at most 60 s.
 	Deadline time.Duration
 	// MaxZones bounds the zones that a Walker gets to know, those of name
-	// servers' names included; MaxQueries its queries. Zero means 20 and 200;
+	// servers' names included; MaxQueries its queries. Zero means 40 and 200;
 	// at most 200 and 5000.
 	MaxZones, MaxQueries int
 	// Samples is how often each server of a last zone is asked over UDP, for
@@ -98,7 +98,7 @@ func (o Options) filled() (Options, error) {
 		name          string
 		v             *int
 		normal, limit int
-	}{{"MaxZones", &o.MaxZones, 20, 200}, {"MaxQueries", &o.MaxQueries, 200, 5000}, {"Samples", &o.Samples, 3, 20}} {
+	}{{"MaxZones", &o.MaxZones, 40, 200}, {"MaxQueries", &o.MaxQueries, 200, 5000}, {"Samples", &o.Samples, 3, 20}} {
 		if *b.v == 0 {
 			*b.v = b.normal
 		}

@@ -82,24 +82,35 @@ func (w *Walker) prime(ctx context.Context, hints []netip.Addr) []*response {
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for i, a := range hints {
-		for nth := range 2 {
-			wg.Go(func() {
-				if nth > 0 && !pause(ctx, rootAgain) {
-					return
-				}
-				// Without EDNS the second time: something may drop it.
-				r := w.k.whole(ctx, question{server: a, name: ".", qtype: dns.TypeNS, plain: nth > 0})
-				mu.Lock()
-				defer mu.Unlock()
-				if got[i] == nil || got[i].msg == nil {
-					got[i] = r
-				}
-				if r.msg != nil && classify(".", ".", dns.TypeNS, r.msg).kind == answers {
-					cancel()
-				}
-			})
+	ask := func(i int, plain bool) *response {
+		r := w.k.whole(ctx, question{server: hints[i], name: ".", qtype: dns.TypeNS, plain: plain})
+		mu.Lock()
+		defer mu.Unlock()
+		if got[i] == nil || got[i].msg == nil {
+			got[i] = r
 		}
+		if r.msg != nil && classify(".", ".", dns.TypeNS, r.msg).kind == answers {
+			cancel()
+		}
+		return r
+	}
+	for i := range hints {
+		first := make(chan *response, 1)
+		wg.Go(func() { first <- ask(i, false) })
+		wg.Go(func() {
+			t := time.NewTimer(rootAgain)
+			defer t.Stop()
+			select {
+			case r := <-first:
+				if r.msg == nil || classify(".", ".", dns.TypeNS, r.msg).kind != noEDNS {
+					return // a second packet would fare no better
+				}
+			case <-t.C:
+			case <-ctx.Done():
+				return
+			}
+			ask(i, true) // without EDNS: something may drop it
+		})
 	}
 	wg.Wait()
 	return got

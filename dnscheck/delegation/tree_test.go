@@ -302,6 +302,9 @@ func TestNoRoot(t *testing.T) {
 				if r.Walk.Outcome != tt.outcome || !strings.Contains(r.Walk.Note, tt.note) || r.Walk.Conclusive {
 					t.Errorf("%+v", r.Walk)
 				}
+				if d := r.Walk.Elapsed.Duration(); d > 0 && strings.Contains(tt.note, "no route") {
+					t.Errorf("waited %v for what cannot come", d)
+				}
 				if d := r.Walk.Elapsed.Duration(); d > rootWait && tt.outcome != "broken" {
 					t.Errorf("it took %v", d)
 				}
@@ -447,5 +450,27 @@ func TestWildcard(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Name servers whose addresses were not looked for any more were called
+// "without address".
+func TestBoundsBlameNobody(t *testing.T) {
+	for _, limit := range []int{4, 5, 6} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, false)
+				for i := range 8 {
+					name := fmt.Sprintf("z%d.test.", i)
+					s.tld.rrs = append(s.tld.rrs, s.rr(name+" NS ns."+name), s.rr("ns."+name+" A 192.0.2.53"), s.rr("far.test. NS ns."+name))
+				}
+				r := s.walk(t.Context(), "www.far.test", dns.TypeA, Options{MaxZones: limit})
+				for _, f := range r.Findings {
+					if f.Component == dnscheck.Delegation && strings.Contains(f.Text, "address") {
+						t.Errorf("blamed: %s", f.Text)
+					}
+				}
+			})
+		})
 	}
 }

@@ -84,11 +84,14 @@ func (v *view) zone(z *zone) dnscheck.Zone {
 		out.Servers = append(out.Servers, a)
 	}
 	for _, n := range z.names() {
-		if !z.known(n) {
-			out.Servers = append(out.Servers, dnscheck.Authority{
-				Names: []string{bare(n)}, Status: statusNoAddress, Reason: z.noAddress[n], Listed: z.listed([]string{n}), Glue: z.glueless(n),
-			})
+		if z.known(n) {
+			continue
 		}
+		a := dnscheck.Authority{Names: []string{bare(n)}, Status: statusNoAddress, Reason: z.noAddress[n], Listed: z.listed([]string{n}), Glue: z.glueless(n)}
+		if a.Reason == "" {
+			a.Status, a.Reason = statusUnasked, "its address was not looked for: the walk had met a bound"
+		}
+		out.Servers = append(out.Servers, a)
 	}
 	if p, c := out.ParentTTL, out.ChildTTL; p != nil && c != nil && *p != *c {
 		out.Remarks = append(out.Remarks, fmt.Sprintf("its NS records live %d s at the parent, %d s here", *p, *c))

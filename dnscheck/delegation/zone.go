@@ -221,7 +221,7 @@ func (w *Walker) failure(ctx context.Context, note string) string {
 	switch {
 	case ctx.Err() != nil:
 		return "interrupted"
-	case w.k.left() == 0:
+	case w.k.left() == 0, strings.Contains(note, "was not looked for"):
 		return "limit"
 	case strings.Contains(note, circle):
 		return "cycle"
@@ -253,6 +253,9 @@ func (w *Walker) reachable(ctx context.Context, z *zone, depth int) string {
 	note := ""
 	for _, n := range z.parentNS {
 		why := z.noAddress[n]
+		if why == "" {
+			why = "was not looked for any more"
+		}
 		if note == "" || strings.Contains(why, circle) {
 			note = "no server of " + bare(z.name) + " has an address: " + bare(n) + " " + why
 		}
@@ -281,11 +284,12 @@ func (w *Walker) address(ctx context.Context, z *zone, name string, depth int) {
 		return
 	}
 	if z.addresses[name] = addrs; len(addrs) == 0 {
-		z.noAddress[name] = why
+		z.noAddress[name] = why // "" where nobody can say
 	}
 }
 
-// resolve walks for the addresses of a name server's name.
+// resolve walks for the addresses of a name server's name. With neither an
+// address nor a reason it met a bound.
 func (w *Walker) resolve(ctx context.Context, name string, depth int) (addrs []netip.Addr, why string) {
 	why = "has no address"
 	for _, t := range []uint16{dns.TypeA, dns.TypeAAAA} {
@@ -294,6 +298,8 @@ func (w *Walker) resolve(ctx context.Context, name string, depth int) (addrs []n
 		}
 		s := w.descend(ctx, name, t, depth)
 		switch {
+		case s.outcome == "limit" || s.outcome == "interrupted":
+			return addrs, ""
 		case s.outcome != "":
 			return addrs, "has no address that can be found: " + s.note
 		case s.reply.kind == alias:
