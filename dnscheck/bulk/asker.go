@@ -77,11 +77,14 @@ func (a *asker) run(ctx context.Context, order []int32) ([]int32, error) {
 			return a.abandon(ctx, now), nil
 		}
 		a.expire(now)
-		for more := true; more; {
+		for more := a.worth(); more; {
 			more = a.begin(now)
 			if err := a.send(); err != nil {
 				return nil, err
 			}
+		}
+		if err := a.send(); err != nil {
+			return nil, err
 		}
 		if err := a.receive(ctx, conn, now); err != nil {
 			return nil, err
@@ -146,6 +149,13 @@ func (a *asker) begin(now time.Time) (more bool) {
 		a.transmit(i, now)
 	}
 	return false
+}
+
+// worth reports whether to send now. Without a pace to keep, queries leave when
+// there is room for a whole batch: both ends then handle many at a time.
+func (a *asker) worth() bool {
+	free := a.pace.window - a.table.busy() - a.tcp.busy
+	return a.pace.rate > 0 || free >= min(batchSize, a.pace.window/2) || a.table.busy() == 0 || a.out.n > 0
 }
 
 // room reports whether the window has any.
