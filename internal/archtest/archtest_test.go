@@ -21,7 +21,7 @@ const module = "github.com/whyslow/whyslow"
 // packages may import each other.
 var layers = [][]string{
 	{"internal/millis", "internal/stats"},
-	{"internal/wire", "internal/accesslog"},
+	{"internal/wire", "internal/accesslog", "internal/apacheconf"},
 	{"internal/netprobe", "internal/simnet"},
 	{"internal/netprobe/modelnet"},
 	{"trace", "pmtu", "dnscheck", "httpcheck", "dnscheck/bulk"},
@@ -43,6 +43,7 @@ var narrower = map[string][]string{
 	"internal/netprobe/modelnet": {"internal/netprobe", "internal/simnet", "internal/wire"},
 	"internal/netlab/…":          {"internal/simnet", "internal/wire"},
 	"internal/accesslog":         {},
+	"internal/apacheconf":        {},
 	"dnscheck/bulk":              {},
 	"dnscheck/lookups":           {"dnscheck", "dnscheck/bulk", "internal/accesslog", "internal/millis", "internal/stats"},
 	"internal/live":              {"trace", "reports/render", "internal/millis", "internal/stats"},
