@@ -11,7 +11,7 @@
 //
 // # Limits
 //
-// The model is glibc's, on every platform; musl and Go's own resolver differ.
+// The model is glibc's where Options do not ask for that of musl or of Go.
 // It is getaddrinfo without AI_ADDRCONFIG, as curl calls it: with that flag a
 // host that has addresses of one family asks for that family alone.
 // nsswitch.conf is not read: "files dns" is assumed, as nearly every Linux

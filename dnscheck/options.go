@@ -28,6 +28,9 @@ type Options struct {
 	ResolvConf string
 	// Config replaces the file where it is not nil.
 	Config *Config
+	// Model is whose rules the stub follows. Empty means Glibc; HostModel
+	// tells that of this host.
+	Model Model
 	// Hosts is the hosts file, asked before the DNS. Empty means /etc/hosts.
 	Hosts string
 	// NoHosts leaves the hosts file unread.

@@ -60,7 +60,7 @@ type ConfigView struct {
 
 // Stub is one resolution by the rules of a stub resolver, really performed.
 type Stub struct {
-	Model   string       `json:"model"` // "glibc"
+	Model   string       `json:"model"` // "glibc", "musl" or "go"
 	Elapsed millis.Value `json:"elapsed_ms"`
 	Addrs   []netip.Addr `json:"addrs"`
 	CNAME   []string     `json:"cname,omitempty"` // the chain, in order

@@ -69,7 +69,7 @@ func Resolve(ctx context.Context, o Options) (*Stub, error) {
 func (s *session) resolve(ctx context.Context) *Stub {
 	if a := s.target.addr; a.IsValid() {
 		return &Stub{
-			Model: "glibc", Source: sourceLiteral, Elapsed: millis.Of(0), Rcode: "NOERROR",
+			Model: string(s.model), Source: sourceLiteral, Elapsed: millis.Of(0), Rcode: "NOERROR",
 			Addrs: []netip.Addr{a}, Steps: []Step{},
 		}
 	}

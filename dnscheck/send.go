@@ -50,6 +50,7 @@ const (
 
 // stubRun is one resolution: glibc's struct __res_state plus what was seen.
 type stubRun struct {
+	model Model
 	ex    Exchanger
 	cfg   *Config
 	port  uint16

@@ -17,6 +17,7 @@ const (
 // session is validated options with their defaults filled in.
 type session struct {
 	o      Options
+	model  Model
 	cfg    *Config
 	ex     Exchanger
 	port   uint16
@@ -39,7 +40,11 @@ func newSession(o Options) (*session, error) {
 	if o.Probes == 0 {
 		o.Probes = defaultProbes
 	}
-	s := &session{o: o, cfg: o.Config, ex: o.Exchanger, port: o.Port, target: t}
+	model, err := o.Model.check()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{o: o, model: model, cfg: o.Config, ex: o.Exchanger, port: o.Port, target: t}
 	if s.cfg == nil {
 		if s.cfg, err = LoadResolvConf(o.ResolvConf); err != nil {
 			return nil, err
@@ -48,6 +53,7 @@ func newSession(o Options) (*session, error) {
 	if n := len(s.cfg.Nameservers); n == 0 || n > maxNameservers {
 		return nil, errors.New("dnscheck: a configuration needs 1 to 3 nameservers")
 	}
+	s.cfg = s.cfg.As(model)
 	if s.port == 0 {
 		s.port = 53
 	}

@@ -22,11 +22,11 @@ const (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// stub resolves name, which is ASCII, as getaddrinfo would: the hosts file,
+// stub resolves name, which is ASCII, as getaddrinfo of the model would: the hosts file,
 // then the DNS.
 func (s *session) stub(ctx context.Context, name string) *Stub {
-	r := &stubRun{ex: s.ex, cfg: s.cfg, port: s.port, start: time.Now()}
-	out := &Stub{Model: "glibc", Source: "dns", Addrs: []netip.Addr{}, Steps: []Step{}}
+	r := &stubRun{model: s.model, ex: s.ex, cfg: s.cfg, port: s.port, start: time.Now()}
+	out := &Stub{Model: string(s.model), Source: "dns", Addrs: []netip.Addr{}, Steps: []Step{}}
 	if !s.o.NoHosts {
 		if addrs := lookupHosts(s.o.Hosts, name, s.o.Family); len(addrs) > 0 {
 			out.Addrs, out.Source, out.Rcode, out.Name = addrs, "hosts", "NOERROR", name
@@ -94,8 +94,8 @@ type queryResult struct {
 	servfail bool // the last reply was SERVFAIL
 }
 
-// query is __res_context_query: send, then see what the answers amount to.
-func (r *stubRun) query(ctx context.Context, name string, types []uint16) queryResult {
+// glibcQuery is __res_context_query: send, then see what the answers amount to.
+func (r *stubRun) glibcQuery(ctx context.Context, name string, types []uint16) queryResult {
 	s := r.send(ctx, name, types)
 	q := queryResult{name: name, sent: s, herrno: tryAgain, servfail: s.rejected == "SERVFAIL"}
 	if s.failed || s.interrupted {
@@ -129,9 +129,9 @@ func (r *stubRun) query(ctx context.Context, name string, types []uint16) queryR
 	return q
 }
 
-// search is __res_context_search: the name as it is if it has dots enough, the
+// glibcSearch is __res_context_search: the name as it is if it has dots enough, the
 // search list, and the name as it is if that was not tried yet.
-func (r *stubRun) search(ctx context.Context, name string, types []uint16) queryResult {
+func (r *stubRun) glibcSearch(ctx context.Context, name string, types []uint16) queryResult {
 	dots := strings.Count(name, ".")
 	trailing := strings.HasSuffix(name, ".")
 	bare := func() queryResult { return r.query(ctx, name, types) }

@@ -37,10 +37,7 @@ func (w *wait) ask(ctx context.Context, i int, tcp bool, ch chan<- reply) {
 	})
 	q := Query{
 		Server: w.server(), Name: w.name, Type: w.qs[i].qtype, ID: w.qs[i].id, TCP: tcp,
-		AD: w.cfg.TrustAD, Flow: w.flow,
-	}
-	if w.cfg.EDNS0 {
-		q.EDNS = edns0Size
+		AD: w.cfg.TrustAD, Flow: w.flow, EDNS: w.ednsSize(),
 	}
 	began := time.Now()
 	go func() {

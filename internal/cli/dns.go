@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type dnsOptions struct {
 	reverse   bool
 	noReverse bool
 	noHosts   bool
+	stub      string
 	walk      walkOptions
 }
 
@@ -36,6 +38,7 @@ TCP, and checks their signatures; --no-walk leaves that out.`,
   whyslow dns www.example.com AAAA          one type only
   whyslow dns www.example.com @192.0.2.53   by another server
   whyslow dns 192.0.2.7                     reverse, and the name back
+  whyslow dns www.example.com --stub musl   what a program on Alpine waits for
   whyslow dns www.example.com --resolv-conf staging.conf --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -53,6 +56,7 @@ TCP, and checks their signatures; --no-walk leaves that out.`,
 	fs.Var(countValue{&o.probes, 1, 100}, "samples", "how often each server is asked for each type (default 5)")
 	fs.BoolVar(&o.noReverse, "no-reverse", false, "do not look up the addresses found")
 	fs.BoolVar(&o.noHosts, "no-hosts", false, "do not read the hosts file")
+	fs.StringVar(&o.stub, "stub", "", "whose resolver to be: glibc, musl or go (default this host's)")
 	o.walk.addTo(fs)
 	o.addTo(fs, letters{})
 	hideTLS(fs)
@@ -139,6 +143,9 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 		}
 		opt.Family = q.family
 	}
+	if opt.Model, err = stubModel(o.stub); err != nil {
+		return err
+	}
 	opt.Port, opt.Probes, opt.NoReverse, opt.NoHosts = o.port, o.probes, o.noReverse, o.noHosts
 	if len(q.servers) > 0 {
 		if opt.Config, err = dnscheck.LoadResolvConf(o.resolvConf); err != nil {
@@ -167,6 +174,17 @@ func runDNS(ctx context.Context, env *Env, o *dnsOptions, args []string) error {
 	// A reverse lookup without a name is an answer; a name without an address
 	// leaves nothing to connect to.
 	return outcome(ctx, res.Stub != nil && len(res.Stub.Addrs) == 0)
+}
+
+// stubModel reads the value of --stub.
+func stubModel(s string) (dnscheck.Model, error) {
+	if s == "" {
+		return dnscheck.HostModel(), nil
+	}
+	if m := dnscheck.Model(strings.ToLower(s)); slices.Contains(dnscheck.Models(), m) {
+		return m, nil
+	}
+	return "", usagef("--stub %s: there are glibc, musl and go", quoted(s))
 }
 
 // answerable refuses a question that the flags contradict.
