@@ -221,9 +221,13 @@ func (b *backward) sizes(round, lo, hi int) []int {
 		}
 		return append(out, b.least)
 	}
-	out := []int{lo + 1}
-	for i := 1; i < atOnce; i++ {
-		if size := lo + (hi-lo)*i/atOnce; size > lo && size < hi && !slices.Contains(out, size) {
+	var out []int
+	ways := atOnce + 1
+	if round == 1 { // mostly it is a size that a tunnel leaves
+		out, ways = append(out, lo+1), atOnce
+	}
+	for i := 1; i < ways; i++ {
+		if size := lo + (hi-lo)*i/ways; size > lo && size < hi && !slices.Contains(out, size) {
 			out = append(out, size)
 		}
 	}

@@ -147,6 +147,10 @@ type NetworkCost struct {
 	// Outcome is the most frequent, Worst the longest lookup.
 	Outcome string       `json:"outcome"`
 	Worst   millis.Value `json:"worst_ms"`
+	// Guilty is the name server that makes them fail, Why the evidence; empty
+	// if that was not looked for, or all is well.
+	Guilty string `json:"guilty,omitempty"`
+	Why    string `json:"why,omitempty"`
 
 	addr     netip.Addr
 	seconds  float64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/whyslow/whyslow/internal/accesslog"
@@ -18,6 +19,10 @@ type Options struct {
 	Sample int
 	// Stage is told what is being done; may be nil.
 	Stage func(what string)
+	// Walk finds out which name server makes the reverse lookup of an address
+	// slow or fail, and says in a sentence why; both are empty if all is well.
+	// Nil leaves that out. It is asked for the costliest networks only.
+	Walk func(ctx context.Context, a netip.Addr) (guilty, why string)
 }
 
 // Run reads records until the source ends, looks addresses up, and prices what
@@ -60,10 +65,34 @@ func Measure(ctx context.Context, l *Log, o Options, started time.Time) (*Result
 		}
 	}
 	res.Stub = "glibc"
+	if o.Walk != nil && ctx.Err() == nil {
+		if o.Stage != nil {
+			o.Stage("asking who is to blame for the costliest reverse zones")
+		}
+		res.walk(ctx, o.Walk)
+	}
 	res.Interrupted = ctx.Err() != nil
 	if ctx.Err() == nil && len(fates) < len(chosen) {
 		res.Warnings = append(res.Warnings, "not all addresses chosen were looked up")
 	}
 	res.finish(started)
 	return res, err
+}
+
+// walk looks into the networks whose lookups fail, or take a second.
+func (r *Result) walk(ctx context.Context, find func(context.Context, netip.Addr) (string, string)) {
+	for i := range r.Networks {
+		n := &r.Networks[i]
+		if ctx.Err() != nil {
+			return
+		}
+		if !n.Special && (fails(n.Outcome) || n.worst >= slowLookup) {
+			n.Guilty, n.Why = find(ctx, n.addr)
+		}
+	}
+}
+
+// fails reports whether an outcome is of somebody's fault.
+func fails(outcome string) bool {
+	return outcome == "timeout" || outcome == "SERVFAIL" || outcome == "refused" || outcome == "REFUSED" || outcome == "broken"
 }

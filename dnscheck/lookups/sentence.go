@@ -55,8 +55,13 @@ func (r *Result) advice() []string {
 	out := []string{"leave HostnameLookups Off, which is the default, and resolve names afterwards: whyslow lookups --write-resolved FILE LOG"}
 	on := r.Scenarios["on"]
 	if failing := r.failing(); failing != nil && on.Slow > 0 {
-		out = append(out, fmt.Sprintf("of the time %s goes to %s (%s): nobody answers for these names, whatever the server does",
-			share(failing.Share), failing.Network, failing.Outcome))
+		text := fmt.Sprintf("%s of the time goes to %s (%s)", share(failing.Share), failing.Network, failing.Outcome)
+		if failing.Why != "" {
+			text += ": " + failing.Why
+		} else {
+			text += ": nobody answers for these names, whatever the server does"
+		}
+		out = append(out, text)
 	}
 	if c := on.Capacity; c != nil {
 		off := r.Scenarios["off"].Capacity
@@ -70,9 +75,7 @@ func (r *Result) advice() []string {
 
 // failing is the costliest network whose lookups mostly fail.
 func (r *Result) failing() *NetworkCost {
-	i := slices.IndexFunc(r.Networks, func(n NetworkCost) bool {
-		return n.Outcome == "timeout" || n.Outcome == "SERVFAIL" || n.Outcome == "refused"
-	})
+	i := slices.IndexFunc(r.Networks, func(n NetworkCost) bool { return fails(n.Outcome) })
 	if i < 0 || r.Networks[i].Share < 0.05 {
 		return nil
 	}

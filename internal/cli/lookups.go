@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/whyslow/whyslow/dnscheck"
+	"github.com/whyslow/whyslow/dnscheck/delegation"
 	"github.com/whyslow/whyslow/dnscheck/lookups"
 	"github.com/whyslow/whyslow/internal/accesslog"
 	"github.com/whyslow/whyslow/reports/render"
@@ -33,6 +34,7 @@ type lookupsOptions struct {
 	port       uint16
 	showBroken bool
 	resolved   string // write the log with names here
+	walk       walkOptions
 }
 
 func newLookups(env *Env) *cobra.Command {
@@ -44,7 +46,8 @@ func newLookups(env *Env) *cobra.Command {
 Double would cost with these requests: how many lookups, what they would add to
 the requests that wait for them, how many workers they would keep busy. Addresses
 are looked up at this host's resolver only, 100 a second at most unless that is
-this host itself; what a silent server costs is charged by resolv.conf.`,
+this host itself; what a silent server costs is charged by resolv.conf. Only for
+the costliest reverse zones are their own name servers asked (--no-walk).`,
 		Example: `  whyslow lookups /var/log/apache2/access.log
   whyslow lookups access.log access.log.1 access.log.2.gz
   zcat access.log.*.gz | whyslow lookups -
@@ -67,6 +70,8 @@ this host itself; what a silent server costs is charged by resolv.conf.`,
 	fs.Var(countValue{&o.rate, 1, 1_000_000}, "rate", "queries a second at most (default 100, no bound where the resolver is this host)")
 	fs.VarP(portValue{&o.port}, "port", "p", "port of the resolvers (default 53)")
 	fs.Var(textValue{&o.resolved, "FILE"}, "write-resolved", "write the logs to FILE with names in place of addresses (all are looked up); - is stdout")
+	o.walk.addTo(fs)
+	fs.Lookup("no-walk").Usage = "do not ask the name servers of the costliest reverse zones (20 at most) who is to blame"
 	fs.BoolVar(&o.showBroken, "show-broken", false, "show the first lines that could not be read, on stderr")
 	o.addTo(fs, letters{})
 	hideTLS(fs)
@@ -142,13 +147,43 @@ func (o *lookupsOptions) readerOptions() (accesslog.Options, error) {
 // pricing are the flags as the library wants them.
 func (o *lookupsOptions) pricing(conf *dnscheck.Config) (lookups.Options, error) {
 	host := &dnscheck.Host{Source: o.source, Interface: o.iface}
+	walk, err := o.blame()
+	if err != nil {
+		return lookups.Options{}, err
+	}
 	return lookups.Options{
-		Log: lookups.LogOptions{KeepAliveTimeout: o.keepAlive, PerRequest: o.perRequest},
+		Walk: walk,
+		Log:  lookups.LogOptions{KeepAliveTimeout: o.keepAlive, PerRequest: o.perRequest},
 		Probe: lookups.ProbeOptions{Config: conf, Port: o.port, Rate: float64(o.rate), Double: true,
 			Dial: func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 				return host.Dial(ctx, network, to)
 			}},
 		Price: lookups.PriceOptions{Workers: o.workers, Seed: 1}, Sample: o.sample,
+	}, nil
+}
+
+// walked bounds what is asked of name servers for all networks together: zones,
+// those of name servers' names included, and queries.
+const walkedZones, walkedQueries = 60, 1000
+
+// blame returns what finds the name server at fault, nil if nobody is to be
+// asked.
+func (o *lookupsOptions) blame() (func(context.Context, netip.Addr) (string, string), error) {
+	w, ok, err := o.walk.options(&o.common, o.port)
+	if err != nil || !ok {
+		return nil, err
+	}
+	w.Shallow, w.MaxZones, w.MaxQueries = true, walkedZones, walkedQueries
+	walker, err := delegation.NewWalker(w)
+	if err != nil {
+		return nil, usagef("--root: %w", err)
+	}
+	return func(ctx context.Context, a netip.Addr) (guilty, why string) {
+		r, err := walker.Reverse(ctx, a)
+		if err != nil || r == nil {
+			return "", ""
+		}
+		return r.Guilty, r.Text
 	}, nil
 }
 

@@ -156,11 +156,14 @@ func networksTable(l *lookups.Result) *table {
 		return nil
 	}
 	t := &table{cols: []column{{head: "network"}, {head: "lookups", right: true}, {head: "of the time", right: true}, {head: "worst", right: true},
-		{head: "mostly"}, {head: "reverse zone", flex: true, drop: 1}}, indent: 2}
+		{head: "mostly"}, {head: "reverse zone, or who is to blame", flex: true, drop: 1}}, indent: 2}
 	for _, n := range l.Networks[:min(len(l.Networks), shownNetworks)] {
 		zone := n.Zone
-		if n.Special {
+		switch {
+		case n.Special:
 			zone = "a private or special range"
+		case n.Guilty != "":
+			zone = n.Guilty
 		}
 		t.add(n.Network, figure(n.Lookups), percent(n.Share), n.Worst.String(), n.Outcome, zone)
 	}

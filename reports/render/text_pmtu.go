@@ -182,6 +182,9 @@ func pmtuBack(b *pmtu.Backward) []cell {
 			out = append(out, cell{bytesText(*b.MTU), bold}, cell{text: "come through;"})
 		}
 		out = append(out, cell{text: "larger packets vanish and nobody tells the server,"}, cell{"a black hole", bad})
+		if b.MTU == nil && b.Note != "" {
+			out = append(out, cell{text: "(" + b.Note + ")"})
+		}
 	case b.MTU != nil && b.OurMSS != nil && b.LargestMSS != nil && *b.LargestMSS < *b.OurMSS:
 		out = append(out, cell{bytesText(*b.MTU), bold}, cell{text: "come through; the server sends no larger packets"})
 	case b.MTU != nil:

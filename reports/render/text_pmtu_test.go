@@ -46,6 +46,13 @@ Path MTU  203.0.113.80 · udp · 9 page loads
   segments  we take 1460 bytes, the server takes 1412 (packets of 1452, though
             1500 pass): a clamp on the way, or its own link
 `},
+		{"a black hole back of an odd size", pmtu.Result{Target: target, Method: "icmp", MTU: n(1500), InterfaceMTU: n(1500),
+			Backward: pmtu.Backward{BlackHole: b(true), Note: "the largest packet that comes through has between 1374 and 1380 bytes", Fetches: make([]pmtu.Fetched, 16)}}, `
+Path MTU  203.0.113.80 · icmp · 16 page loads
+  there     1500 bytes pass, all that the interface allows
+  back      larger packets vanish and nobody tells the server, a black hole (the
+            largest packet that comes through has between 1374 and 1380 bytes)
+`},
 		{"cached, two narrow places, no web server", pmtu.Result{Target: target, Method: "icmp", MTU: n(1400), InterfaceMTU: n(1500),
 			CachedMTU: n(552), Signalled: true, Limiter: at(6), Steps: []pmtu.Step{{TTL: 1}, {TTL: 4, MTU: n(1450)}, {TTL: 7, MTU: n(1400)}},
 			Backward: pmtu.Backward{Note: "no web server answers"}}, `
