@@ -7,6 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/whyslow/whyslow/internal/apacheconf"
 	"github.com/whyslow/whyslow/internal/millis"
 )
 
@@ -71,6 +72,9 @@ type Result struct {
 	// are charged.
 	Resolvers []string `json:"resolvers"`
 	Stub      string   `json:"stub"`
+	// Apache is what the server's configuration says of lookups; nil if none
+	// was given.
+	Apache *apacheconf.Audit `json:"apache,omitempty"`
 	// Interrupted says that not all was measured.
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`

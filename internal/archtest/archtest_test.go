@@ -45,7 +45,7 @@ var narrower = map[string][]string{
 	"internal/accesslog":         {},
 	"internal/apacheconf":        {},
 	"dnscheck/bulk":              {},
-	"dnscheck/lookups":           {"dnscheck", "dnscheck/bulk", "internal/accesslog", "internal/millis", "internal/stats"},
+	"dnscheck/lookups":           {"dnscheck", "dnscheck/bulk", "internal/accesslog", "internal/apacheconf", "internal/millis", "internal/stats"},
 	"internal/live":              {"trace", "reports/render", "internal/millis", "internal/stats"},
 	"reports":                    {"trace", "pmtu", "dnscheck", "httpcheck", "internal/millis", "internal/stats"},
 	"internal/archtest":          {},

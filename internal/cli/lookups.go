@@ -26,6 +26,7 @@ type lookupsOptions struct {
 	common
 	logFormat  string
 	addresses  string
+	apacheConf string
 	keepAlive  time.Duration
 	perRequest bool
 	workers    int
@@ -52,6 +53,7 @@ the costliest reverse zones are their own name servers asked (--no-walk).`,
   whyslow lookups access.log access.log.1 access.log.2.gz
   zcat access.log.*.gz | whyslow lookups -
   whyslow lookups access.log --log-format '%h %l %u %t "%r" %>s %b %k %D'
+  whyslow lookups /var/log/apache2/access.log --apache-conf /etc/apache2/apache2.conf
   whyslow lookups --addresses visitors.txt
   whyslow lookups access.log --write-resolved named.log
   whyslow lookups access.log --resolv-conf production.conf --workers 150 --json`,
@@ -63,6 +65,7 @@ the costliest reverse zones are their own name servers asked (--no-walk).`,
 	fs := cmd.Flags()
 	fs.Var(textValue{&o.logFormat, "FORMAT"}, "log-format", "format of the lines: a LogFormat, a log_format, or a name ("+strings.Join(accesslog.Names(), ", ")+"); else found from them")
 	fs.Var(textValue{&o.addresses, "FILE"}, "addresses", "price the addresses listed in FILE, one a line, in place of a log")
+	fs.Var(textValue{&o.apacheConf, "FILE"}, "apache-conf", "configuration of the server: says what asks for names, and the logs' format, workers and KeepAliveTimeout")
 	fs.Var(newDuration(&o.keepAlive, time.Millisecond, time.Hour), "keepalive-timeout", "KeepAliveTimeout of the server (default 5)")
 	fs.BoolVar(&o.perRequest, "per-request", false, "each request causes a lookup, as with mod_remoteip")
 	fs.Var(countValue{&o.workers, 1, 1_000_000}, "workers", "requests the server works on at once (MaxRequestWorkers), for its capacity")
@@ -88,6 +91,10 @@ func runLookups(ctx context.Context, env *Env, o *lookupsOptions, args []string)
 	if err := o.checkResolved(args); err != nil {
 		return err
 	}
+	audit, err := o.readApache(env, args)
+	if err != nil {
+		return err
+	}
 	conf, err := dnscheck.LoadResolvConf(o.resolvConf)
 	if err != nil {
 		return explain("reading the resolver configuration", err)
@@ -107,6 +114,7 @@ func runLookups(ctx context.Context, env *Env, o *lookupsOptions, args []string)
 	if res == nil {
 		return err
 	}
+	res.Apache = audit
 	if o.showBroken {
 		showBroken(env, stats)
 	}

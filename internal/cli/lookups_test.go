@@ -160,3 +160,39 @@ func TestLookupsMistakes(t *testing.T) {
 	refused(t, []string{"lookups", "-", "--write-resolved", "x"}, "reads the logs twice")
 	refused(t, []string{"lookups", log, "--write-resolved", "/nosuch/x"}, "--write-resolved: /nosuch/x")
 }
+
+// The configuration gives the format of a log that nothing else tells, and says
+// which lines ask for names.
+func TestLookupsReadTheServersConfiguration(t *testing.T) {
+	port, conf := reverseServer(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("envvars", "export APACHE_LOG_DIR="+filepath.ToSlash(dir)+"\n")
+	apache := write("apache2.conf", "LoadModule mpm_event_module x\nMaxRequestWorkers 7\nHostnameLookups Double\n"+
+		"LogFormat \"%k|%h|%{%s}t|%U\" odd\nCustomLog ${APACHE_LOG_DIR}/odd.log odd\n")
+	log := write("odd.log.1", "0|192.0.2.1|1700000000|/a\n1|192.0.2.1|1700000001|/b\n")
+	got := run(t, "lookups", log, "--apache-conf", apache, "--resolv-conf", conf, "-p", port, "--json")
+	var res lookups.Result
+	if err := json.Unmarshal([]byte(got.out), &res); err != nil {
+		t.Fatalf("%v: %s%s", err, got.out, got.err)
+	}
+	if res.Requests != 2 || !res.Exact || res.Workers != 7 || res.Apache == nil || len(res.Apache.Findings) != 2 || !res.Apache.Findings[0].Costs {
+		t.Errorf("%+v\n%+v", res, res.Apache)
+	}
+	for _, form := range []string{"text", "markdown", "html"} {
+		got := run(t, "lookups", log, "--apache-conf", apache, "--resolv-conf", conf, "-p", port, "--format", form)
+		if flat := strings.Join(strings.Fields(got.out), " "); !strings.Contains(flat, "in the format of") || !strings.Contains(flat, "HostnameLookups Double") {
+			t.Errorf("%s: status %d\n%s%s", form, got.status, got.out, got.err)
+		}
+	}
+	if got := run(t, "lookups", log, "--apache-conf", filepath.Join(dir, "none.conf")); got.status != statusUsage || !strings.Contains(got.err, "none.conf") {
+		t.Errorf("no such configuration: status %d: %s", got.status, got.err)
+	}
+}

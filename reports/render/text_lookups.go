@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whyslow/whyslow/dnscheck/lookups"
+	"github.com/whyslow/whyslow/internal/apacheconf"
 )
 
 // LookupsForms returns the forms of what HostnameLookups would cost.
@@ -29,6 +30,7 @@ func (s *sheet) lookups(l *lookups.Result) {
 		s.para("  ", "  ", cell{"Networks whose lookups cost the most", dim})
 		t.write(s)
 	}
+	s.list("Who asks for names", apacheLines(l.Apache))
 	s.list("What to do", l.Next)
 	s.notes(l.Warnings)
 }
@@ -120,6 +122,35 @@ func figure(v lookups.Estimate) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
+// shownFindings bounds the lines of a configuration; JSON has all.
+const shownFindings = 30
+
+// apacheLines are what the configuration says, those that cost first.
+func apacheLines(a *apacheconf.Audit) (lines []string) {
+	if a == nil {
+		return nil
+	}
+	lines = append(lines, capital(a.Summary)+" ("+a.File+").")
+	for i, f := range a.Findings {
+		if i == shownFindings {
+			lines = append(lines, fmt.Sprintf("and %d more, in the JSON form", len(a.Findings)-i))
+			break
+		}
+		line := fmt.Sprintf("%s, %s: %s. %s.", f.Place, f.Scope, f.What, capital(f.When))
+		if f.Double && f.Costs {
+			line += " The addresses of the name are looked up too."
+		}
+		if f.Costs && f.Change != "" {
+			line += " Instead: " + f.Change + "."
+		}
+		lines = append(lines, line)
+	}
+	for _, w := range a.Warnings[:min(len(a.Warnings), 5)] {
+		lines = append(lines, "not understood: "+w)
+	}
+	return lines
+}
+
 // outcomesTable has the rcodes by requests and by addresses.
 func outcomesTable(l *lookups.Result) *table {
 	if len(l.Rcodes) == 0 {
@@ -180,6 +211,13 @@ func (b *builder) lookups(l *lookups.Result) section {
 	}
 	if t := networksTable(l); t != nil {
 		s.Parts = append(s.Parts, b.table("Networks whose lookups cost the most", t))
+	}
+	asks := listView{Kind: "notes"}
+	for _, line := range apacheLines(l.Apache) {
+		asks.Items = append(asks.Items, itemView{Text: b.text(line)})
+	}
+	if len(asks.Items) > 0 {
+		s.Parts = append(s.Parts, asks)
 	}
 	next := listView{Kind: "notes"}
 	for _, n := range l.Next {
