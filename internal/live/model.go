@@ -63,15 +63,11 @@ func (m *Model) Add(ev trace.Event) {
 	case trace.Begin:
 		m.begins = append(m.begins, ev)
 		m.trails = append(m.trails, &trail{method: ev.Method})
-	case trace.Sent, trace.Replied:
+	case trace.Sent, trace.Replied, trace.Counted:
 		if ev.View < 0 || ev.View >= len(m.trails) {
 			return
 		}
-		if t := m.trails[ev.View]; ev.Kind == trace.Sent {
-			t.sent(ev)
-		} else {
-			t.replied(ev)
-		}
+		m.trails[ev.View].add(ev)
 	case trace.Named, trace.Origin:
 		k := m.known[ev.Addr]
 		if ev.Kind == trace.Named {

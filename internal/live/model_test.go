@@ -223,6 +223,13 @@ func TestProbesUnderWayAreNotLost(t *testing.T) {
 	check("a late answer", 2, 2, "▁█")
 	answer(1, 2200*time.Millisecond, 1200*time.Millisecond)
 	check("a duplicate", 2, 2, "▁█")
+	// A destination that had no errors left lost nothing, though it did not
+	// answer: it stood as lost in the chart beside a loss of 0 %.
+	probe(3, 3*time.Second)
+	probe(4, 9*time.Second)
+	check("two more, one lost", 3, 2, "▁█×")
+	m.Add(trace.Event{Kind: trace.Counted, At: epoch.Add(9 * time.Second), Seq: 3})
+	check("one that counts for nothing", 2, 2, "▁█")
 }
 
 // After r the last known path stays on the screen, without its figures.

@@ -44,6 +44,7 @@ type sample struct {
 	at       time.Time
 	rtt      time.Duration
 	answered bool
+	void     bool // it counts for nothing here: its silence proves nothing
 }
 
 // reset forgets what was counted.
@@ -67,6 +68,18 @@ func (t *trail) at(ttl int) *hopTrail {
 	return t.hops[ttl-1]
 }
 
+// add takes an event of one probe.
+func (t *trail) add(ev trace.Event) {
+	switch ev.Kind {
+	case trace.Sent:
+		t.sent(ev)
+	case trace.Replied:
+		t.replied(ev)
+	case trace.Counted:
+		t.counted(ev)
+	}
+}
+
 func (t *trail) sent(ev trace.Event) {
 	if ev.TTL < 1 || ev.TTL > 255 {
 		return
@@ -86,18 +99,48 @@ func (t *trail) sent(ev trace.Event) {
 
 // replied takes the first answer to a probe.
 func (t *trail) replied(ev trace.Event) {
-	p, ok := t.bySeq[ev.Seq]
-	if !ok {
+	h, s := t.find(ev.Seq)
+	if s == nil || s.answered {
 		return
 	}
-	delete(t.bySeq, ev.Seq)
-	h, rtt := t.hops[p.ttl-1], max(ev.RTT.Duration(), 0)
-	if h.sent-p.n <= keep {
-		s := &h.samples[p.n%keep]
-		s.rtt, s.answered = rtt, true
-	}
+	rtt := max(ev.RTT.Duration(), 0)
+	s.rtt, s.answered = rtt, true
 	t.maxRTT = max(t.maxRTT, rtt)
 	h.times.Add(rtt)
+}
+
+// find is the latest probe of a number, nil if it is kept no more.
+func (t *trail) find(seq uint16) (*hopTrail, *sample) {
+	p, ok := t.bySeq[seq]
+	if !ok {
+		return nil, nil
+	}
+	h := t.hops[p.ttl-1]
+	if h.sent-p.n > keep {
+		return nil, nil
+	}
+	return h, &h.samples[p.n%keep]
+}
+
+// counted moves a probe to another hop, or takes it out.
+func (t *trail) counted(ev trace.Event) {
+	_, s := t.find(ev.Seq)
+	if s == nil {
+		return
+	}
+	moved := *s
+	s.void = true
+	if ev.TTL < 1 || ev.TTL > len(t.hops) {
+		return
+	}
+	moved.void = false
+	h := t.hops[ev.TTL-1]
+	h.samples[h.sent%keep] = moved
+	t.bySeq[ev.Seq] = place{ev.TTL, h.sent}
+	h.sent++
+	if moved.answered {
+		h.times.Add(moved.rtt)
+	}
 }
 
 // recent are up to n probes of a hop, the oldest first, without those that may
@@ -111,7 +154,7 @@ func (t *trail) recent(ttl, n int, now time.Time) []sample {
 	n = min(n, h.sent, keep)
 	out := make([]sample, 0, n)
 	for i := h.sent - n; i < h.sent; i++ {
-		if s := h.samples[i%keep]; s.answered || now.Sub(s.at) >= patience {
+		if s := h.samples[i%keep]; !s.void && (s.answered || now.Sub(s.at) >= patience) {
 			out = append(out, s)
 		}
 	}
