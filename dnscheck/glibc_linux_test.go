@@ -75,6 +75,7 @@ var glibcCases = []glibcCase{
 // glibcRun is what the servers saw, and how long it took.
 type glibcRun struct {
 	Queries []string
+	Found   bool // a name with an address; not told by getent's status
 	Elapsed time.Duration
 }
 
@@ -134,8 +135,8 @@ func runPair(ctx context.Context, i int, dirs [2]string) glibcPair {
 	var p glibcPair
 	var other error
 	var wg sync.WaitGroup
-	wg.Go(func() { p.glibc, p.err = glibcChild(ctx, i, "glibc", dirs[0]) })
-	wg.Go(func() { p.stub, other = glibcChild(ctx, i, "stub", dirs[1]) })
+	wg.Go(func() { p.glibc, p.err = stubChild(ctx, "TestGlibcChild", i, "glibc", dirs[0]) })
+	wg.Go(func() { p.stub, other = stubChild(ctx, "TestGlibcChild", i, "stub", dirs[1]) })
 	wg.Wait()
 	if p.err == nil {
 		p.err = other
@@ -157,11 +158,12 @@ func (p glibcPair) diff() string {
 
 var errNoNamespaces = errors.New("no namespaces")
 
-// glibcChild runs one case in new namespaces, by glibc or by the stub.
-func glibcChild(ctx context.Context, i int, who, dir string) (run glibcRun, err error) {
+// stubChild runs one case in new namespaces, by a real resolver or by the stub:
+// the test named does it.
+func stubChild(ctx context.Context, test string, i int, who, dir string) (run glibcRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestGlibcChild$", "-test.v=false")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$", "-test.v=false")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("WHYSLOW_GLIBC_CASE=%d", i), "WHYSLOW_GLIBC_DIR="+dir, "WHYSLOW_GLIBC_WHO="+who)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
@@ -181,11 +183,44 @@ func glibcChild(ctx context.Context, i int, who, dir string) (run glibcRun, err 
 
 // TestGlibcChild is not a test of its own: it is the child of TestAgainstGlibc.
 func TestGlibcChild(t *testing.T) {
-	var i int
-	if _, err := fmt.Sscan(os.Getenv("WHYSLOW_GLIBC_CASE"), &i); err != nil {
+	i, ok := childCase()
+	if !ok {
 		t.Skip("run by TestAgainstGlibc")
 	}
 	c := glibcCases[i]
+	enterCase(t, c.Conf)
+	reportRun(t, new(bool), func() {
+		if os.Getenv("WHYSLOW_GLIBC_WHO") == "glibc" {
+			// Its status says whether the name was found, which is not compared.
+			exec.Command("getent", c.Database, c.Query).Run()
+			return
+		}
+		o := Options{Name: c.Query, NoHosts: true}
+		if c.Database == "ahostsv4" {
+			o.Family = IPv4
+		}
+		if _, err := Resolve(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// childCase is the number of the case that a child is to do.
+func childCase() (i int, ok bool) {
+	_, err := fmt.Sscan(os.Getenv("WHYSLOW_GLIBC_CASE"), &i)
+	return i, err == nil
+}
+
+// reportRun runs f beside the faulty servers and tells the parent.
+func reportRun(t *testing.T, found *bool, f func()) {
+	run := observed(t, f)
+	run.Found = *found
+	b, _ := json.Marshal(run)
+	fmt.Printf("RESULT %s\n", b)
+}
+
+// enterCase gives the new namespaces their addresses and files.
+func enterCase(t *testing.T, resolvConf string) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +244,7 @@ func TestGlibcChild(t *testing.T) {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"resolv.conf": c.Conf + "\n", "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "hosts: files dns\n"} {
+	for name, text := range map[string]string{"resolv.conf": resolvConf + "\n", "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "hosts: files dns\n"} {
 		f := filepath.Join(dir, name)
 		if err := os.WriteFile(f, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -218,22 +253,6 @@ func TestGlibcChild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := observed(t, func() {
-		if os.Getenv("WHYSLOW_GLIBC_WHO") == "glibc" {
-			// Its status says whether the name was found, which is not compared.
-			exec.Command("getent", c.Database, c.Query).Run()
-			return
-		}
-		o := Options{Name: c.Query, ResolvConf: filepath.Join(dir, "resolv.conf"), NoHosts: true}
-		if c.Database == "ahostsv4" {
-			o.Family = IPv4
-		}
-		if _, err := Resolve(t.Context(), o); err != nil {
-			t.Error(err)
-		}
-	})
-	b, _ := json.Marshal(run)
-	fmt.Printf("RESULT %s\n", b)
 }
 
 // observed runs f beside the faulty servers.
@@ -398,6 +417,13 @@ func faults() map[int]func(w dns.ResponseWriter, q *dns.Msg, network string) {
 				return
 			}
 			good(w, q)
+		},
+		17: func(w dns.ResponseWriter, q *dns.Msg, network string) {
+			if network == "udp" {
+				m := new(dns.Msg).SetReply(q)
+				m.RecursionAvailable, m.Truncated = true, true
+				w.WriteMsg(m)
+			}
 		},
 		16: func(w dns.ResponseWriter, q *dns.Msg, _ string) {
 			if q.IsEdns0() != nil {

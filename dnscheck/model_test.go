@@ -45,7 +45,7 @@ func TestOtherStubs(t *testing.T) {
 		{"dead first costs nothing", twoServers, Musl, second, "www.example.com", 10 * time.Millisecond, "NOERROR", 4, both},
 		{"dead first", twoServers, Go, second, "www.example.com", 5010 * time.Millisecond, "NOERROR", 4, both},
 		{"attempts do not lengthen it", oneServer + "options timeout:2 attempts:4\n", Musl, nil, "www.example.com", 2 * time.Second, "timeout", 8, nil},
-		{"an interval that leaves a rest", oneServer + "options timeout:1 attempts:3\n", Musl, nil, "www.example.com", time.Second, "timeout", 8, nil},
+		{"an interval that leaves a rest", oneServer + "options timeout:1 attempts:3\n", Musl, nil, "www.example.com", time.Second, "timeout", 6, nil},
 		{"attempts", oneServer + "options timeout:1 attempts:7\n", Go, nil, "www.example.com", 7 * time.Second, "timeout", 14, nil},
 		{"no attempts is one", oneServer + "options timeout:0 attempts:0\n", Go, nil, "www.example.com", time.Second, "timeout", 2, nil},
 		{"timeout 0 asks nobody", oneServer + "options timeout:0\n", Musl, one, "www.example.com", 0, "timeout", 0, nil},

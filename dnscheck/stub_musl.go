@@ -87,8 +87,9 @@ func (m *muslSend) send(ctx context.Context) {
 	}
 	wctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// Timeouts in whole milliseconds may leave room for one wave more.
-	waves := int((timeout + interval - 1) / interval)
+	// An interval rounded down leaves a few milliseconds at the end, which the
+	// waves before have eaten up: no wave more.
+	waves := max(m.cfg.Attempts, 1)
 	m.ch = make(chan reply, waves*(len(m.qs)*len(m.cfg.Nameservers)+2*len(m.qs)))
 	began := time.Now()
 	for ; m.wave < waves; m.wave++ {
