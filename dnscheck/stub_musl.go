@@ -104,7 +104,11 @@ func (m *muslSend) send(ctx context.Context) {
 				}
 			}
 		}
-		if m.collect(wctx, time.Duration(m.wave+1)*interval-time.Since(began)) {
+		until := time.Duration(m.wave+1) * interval
+		if m.wave+1 == waves {
+			until = timeout
+		}
+		if m.collect(wctx, until-time.Since(began)) {
 			break
 		}
 	}
