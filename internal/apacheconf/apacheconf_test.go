@@ -92,7 +92,7 @@ func TestAudit(t *testing.T) {
 		{name: "Require host", conf: "<Directory /srv>\n<RequireAny>\nRequire not host example.com\n</RequireAny>\n</Directory>", costs: map[int]string{3: "Require not host"}, twice: []int{3}},
 		{name: "Require forward-dns", conf: "<Location />\nRequire forward-dns a.example\n</Location>", costs: map[int]string{2: "Require forward-dns"}},
 		{name: "Require ip", conf: "<Location />\nRequire ip 192.0.2.0/24\nRequire all granted\n</Location>"},
-		{name: "Allow from", conf: "<Location />\nAllow from 10.1 192.0.2.0/24 2001:db8::/32 all env=x\nDeny from .example.com\n</Location>", costs: map[int]string{3: "deny from .example.com"}, twice: []int{3}},
+		{name: "Allow from", conf: "<Location />\nAllow from 10.1 192.0.2.0/24 2001:db8::/32 all env=x\nDeny from .example.com\n</Location>", costs: map[int]string{3: "Deny from .example.com"}, twice: []int{3}},
 		{name: "rewrite in a directory", conf: "HostnameLookups On\n<Directory /srv>\nRewriteEngine On\nRewriteCond %{REMOTE_HOST} x\n</Directory>" + "\n", costs: map[int]string{1: "HostnameLookups", 4: "%{REMOTE_HOST} in RewriteCond"}},
 		{name: "only a virtual host is On, the rule is the main server's", conf: "RewriteCond %{REMOTE_HOST} x\n<VirtualHost *>\nHostnameLookups On\n</VirtualHost>"},
 		{name: "a virtual host's own log", conf: log + "h\n<VirtualHost *>\nHostnameLookups On\nCustomLog own a\n</VirtualHost>"},
@@ -102,7 +102,7 @@ func TestAudit(t *testing.T) {
 		{name: "SetEnvIf", conf: "HostnameLookups On\nSetEnvIf Remote_Host x y", costs: map[int]string{1: "HostnameLookups", 2: "Remote_Host"}},
 		{name: "CGI", conf: "HostnameLookups On\nScriptAlias /cgi-bin/ /srv/", costs: map[int]string{1: "HostnameLookups", 2: "CGI"}},
 		{name: "PHP by FastCGI", conf: "HostnameLookups On\n<FilesMatch php$>\nSetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>", costs: map[int]string{1: "HostnameLookups", 3: "the FastCGI"}},
-		{name: "expression", conf: "HostnameLookups On\n<If \"%{REMOTE_HOST} == 'x'\">\nSetEnv a b\n</If>", costs: map[int]string{1: "HostnameLookups", 2: "%{REMOTE_HOST} in <if>"}},
+		{name: "expression", conf: "HostnameLookups On\n<If \"%{REMOTE_HOST} == 'x'\">\nSetEnv a b\n</If>", costs: map[int]string{1: "HostnameLookups", 2: "%{REMOTE_HOST} in <If>"}},
 		{name: "the server's own name", conf: "UseCanonicalName DNS", costs: map[int]string{1: "UseCanonicalName DNS"}},
 		{name: "a macro", conf: "<Macro V $n>\n<VirtualHost *>\nServerName $n\nHostnameLookups On\nCustomLog $n.log \"%h\"\n</VirtualHost>\n</Macro>\nUse V a.example", costs: map[int]string{4: "HostnameLookups", 5: "%h in the format of /etc/apache2/a.example.log"}},
 	}

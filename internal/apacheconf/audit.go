@@ -236,7 +236,7 @@ func scopeOf(s *server, in []*Directive) string {
 		if d.Name == "htaccess" {
 			return ".htaccess of " + d.Raw
 		}
-		scope += " <" + d.Name + " " + d.Raw + ">"
+		scope += " <" + d.Written + " " + d.Raw + ">"
 	}
 	return scope
 }

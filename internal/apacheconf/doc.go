@@ -55,7 +55,9 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 type Directive struct {
 	// Name is in lower case; a section's has no brackets.
 	Name string
-	Args []string
+	// Written is the name as the file has it.
+	Written string
+	Args    []string
 	// Raw is everything after the name, variables replaced.
 	Raw      string
 	Place    Place

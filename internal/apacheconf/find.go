@@ -38,17 +38,12 @@ func (a *auditor) look(s *server, d *Directive, in []*Directive) {
 	}
 }
 
-// written is a directive's name as users write it.
+// written is a directive as users write it.
 func written(d *Directive) string {
 	if d.Section {
-		return "<" + d.Name + ">"
+		return "<" + d.Written + ">"
 	}
-	for _, n := range []string{"RewriteCond", "RewriteRule", "ScriptAlias", "ScriptAliasMatch", "SetHandler", "AddHandler", "AddOutputFilter", "SetOutputFilter", "ProxyPass", "ProxyPassMatch", "Require"} {
-		if strings.EqualFold(n, d.Name) {
-			return n
-		}
-	}
-	return d.Name
+	return d.Written
 }
 
 func (a *auditor) require(s *server, d *Directive, in []*Directive) {
@@ -80,7 +75,7 @@ func (a *auditor) allow(s *server, d *Directive, in []*Directive) {
 		return strings.EqualFold(w, "all") || strings.HasPrefix(strings.ToLower(w), "env=") || isNetwork(w)
 	})
 	if len(names) > 0 {
-		a.forced(s, d, in, true, fmt.Sprintf("%s from %s looks up the client's name and its addresses, even with HostnameLookups Off", d.Name, strings.Join(names, " ")),
+		a.forced(s, d, in, true, fmt.Sprintf("%s from %s looks up the client's name and its addresses, even with HostnameLookups Off", d.Written, strings.Join(names, " ")),
 			beforeResponse+", "+a.per(), "the client's networks in place of names")
 	}
 }

@@ -209,7 +209,7 @@ func split(s string) (name, rest string) {
 // open begins a section: conditions that httpd decides as it reads are decided
 // here.
 func (r *reader) open(f *frame, text string) {
-	_, rest := split(text)
+	written, rest := split(text)
 	rest = r.expand(f.place, rest)
 	arg, not := strings.CutPrefix(strings.Trim(rest, `"`), "!")
 	switch f.name {
@@ -228,7 +228,7 @@ func (r *reader) open(f *frame, text string) {
 		}
 		f.skip = !holds
 	default:
-		d := &Directive{Name: f.name, Args: words(rest), Raw: rest, Place: f.place, Section: true}
+		d := &Directive{Name: f.name, Written: written, Args: words(rest), Raw: rest, Place: f.place, Section: true}
 		f.node.Children = append(f.node.Children, d)
 		f.node = d
 	}
@@ -289,7 +289,7 @@ func (r *reader) directive(at Place, text string, into *Directive, depth int) {
 	if r.bytes += len(rest) - len(text); r.bytes > maxBytes {
 		r.count = maxDirectives
 	}
-	d := &Directive{Name: strings.ToLower(name), Args: words(rest), Raw: rest, Place: at}
+	d := &Directive{Name: strings.ToLower(name), Written: name, Args: words(rest), Raw: rest, Place: at}
 	arg := func(i int) string {
 		if i < len(d.Args) {
 			return d.Args[i]
